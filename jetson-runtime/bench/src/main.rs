@@ -1,0 +1,2 @@
+//! The on-device benchmark of vTensor.
+fn main() {}
