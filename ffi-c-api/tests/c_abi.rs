@@ -1,5 +1,6 @@
-//! The header from outside: `tests/c/smoke.c`, compiled as C and as C++, linked with the static
-//! library and run. Without a compiler the test is skipped, which it says on the terminal.
+//! The header from outside: `tests/c/smoke.c` and the example of the README, compiled as C and as
+//! C++, linked with the static library and run. Without a compiler the test is skipped, which it
+//! says on the terminal.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -55,17 +56,19 @@ fn run(command: &mut Command, what: &str) {
     );
 }
 
-fn build_and_run(compiler: &[String], language: &str, standard: &str) {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("smoke-{standard}"));
+fn build_and_run(compiler: &[String], language: &str, standard: &str, source: &Path) {
+    let name = source
+        .file_stem()
+        .expect("a source has a name")
+        .to_string_lossy();
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{standard}"));
     let mut build = Command::new(&compiler[0]);
     build
         .args(&compiler[1..])
         .args(WARNINGS)
         .arg(format!("-std={standard}"));
     build.arg("-I").arg(Path::new(CRATE).join("include"));
-    build
-        .args(["-x", language])
-        .arg(Path::new(CRATE).join("tests/c/smoke.c"));
+    build.args(["-x", language]).arg(source);
     build
         .args(["-x", "none"])
         .arg(static_library())
@@ -75,22 +78,38 @@ fn build_and_run(compiler: &[String], language: &str, standard: &str) {
     run(&mut Command::new(&program), "the C test");
 }
 
+/// The first C program of the README, as a file.
+fn readme_example() -> PathBuf {
+    let readme = std::fs::read_to_string(Path::new(CRATE).join("../README.md"))
+        .expect("the README is there");
+    let (_, rest) = readme
+        .split_once("```c\n")
+        .expect("the README has a C program");
+    let (program, _) = rest.split_once("```").expect("the README's C program ends");
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme.c");
+    std::fs::write(&path, program).expect("cargo gives tests a folder to write to");
+    path
+}
+
 #[test]
-fn the_header_is_clean_c_and_the_library_does_what_it_says() {
-    match compiler("CC", "cc") {
-        Some(cc) => ["c99", "c11"]
-            .iter()
-            .for_each(|std| build_and_run(&cc, "c", std)),
-        None => say("SKIPPED: the C test of ffi-c-api (no C compiler; set CC or install cc)"),
+fn c_programs_build_without_a_warning_and_run() {
+    let Some(cc) = compiler("CC", "cc") else {
+        say("SKIPPED: the C test of ffi-c-api (no C compiler; set CC or install cc)");
+        return;
+    };
+    for source in [Path::new(CRATE).join("tests/c/smoke.c"), readme_example()] {
+        build_and_run(&cc, "c", "c99", &source);
+        build_and_run(&cc, "c", "c11", &source);
     }
 }
 
 #[test]
-fn the_header_is_clean_cpp_and_the_library_does_what_it_says() {
-    match compiler("CXX", "c++") {
-        Some(cxx) => ["c++11", "c++17"]
-            .iter()
-            .for_each(|std| build_and_run(&cxx, "c++", std)),
-        None => say("SKIPPED: the C++ test of ffi-c-api (no C++ compiler; set CXX or install c++)"),
-    }
+fn the_header_is_clean_cpp_as_well() {
+    let Some(cxx) = compiler("CXX", "c++") else {
+        say("SKIPPED: the C++ test of ffi-c-api (no C++ compiler; set CXX or install c++)");
+        return;
+    };
+    let source = Path::new(CRATE).join("tests/c/smoke.c");
+    build_and_run(&cxx, "c++", "c++11", &source);
+    build_and_run(&cxx, "c++", "c++17", &source);
 }
