@@ -31,7 +31,7 @@ impl StepRange {
         self.end > steps
     }
 
-    /// The two straight parts on an iteration of `steps` steps; the second is empty unless it wraps.
+    /// The straight parts on an iteration of `steps` steps; the second is empty unless it wraps.
     #[must_use]
     pub const fn unwrapped(self, steps: u32) -> [Self; 2] {
         if self.wraps(steps) {

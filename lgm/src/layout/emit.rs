@@ -1,32 +1,29 @@
-//! Emit: the program of an assignment.
+//! Emit: the program of a colouring.
 //!
-//! In: pages of each access, and waits. Out: windows, places, slots, HOME and counts. Nothing is
+//! In: stays and their pages. Out: windows, places, slots, HOME and counts. Nothing is
 //! chosen here.
 
 use vtensor::{In, OpIndex, Out, PieceRun, Place, StepCounts, StepKind, TensorId, WindowId};
 
-use super::assign::{AWAY, Assignment};
-use super::residency::Stays;
+use super::homes::Homes;
 use super::slots::Slots;
+use super::stays::Stays;
+use super::waits::{Waits, waits};
 use super::windows::{Spot, Windows};
-use crate::graph::Holding;
-use crate::moves::Move;
 use crate::pool::Pool;
-use crate::program::{Home, Program, Step};
+use crate::program::{Program, Step};
 
-/// The program of an assignment; the pool takes the first `pool_pages` pages.
-pub(super) fn program(
-    stays: &Stays<'_>,
-    pool: &Pool,
-    pool_pages: u32,
-    assignment: &Assignment,
-) -> Program {
+/// The program of a colouring; the pool takes the first `pool_pages` pages.
+pub(super) fn program(stays: &Stays<'_>, pool: &Pool, pool_pages: u32, page_of: &[u32]) -> Program {
     let graph = stays.graph;
-    let arena = pool_pages + assignment.pages_used;
+    let paged = page_of.iter().max().map_or(0, |last| last + 1);
+    let arena = pool_pages + paged;
+    let waits = waits(stays, page_of, paged);
     let mut windows = Windows::new(graph.page);
     let mut spots = Vec::with_capacity(graph.skeleton.accesses.len());
-    for pages in &assignment.access_pages {
-        let pages: Vec<u32> = pages.iter().map(|page| page + pool_pages).collect();
+    let page = |&stay: &u32| page_of[stay as usize] + pool_pages;
+    for of_access in &stays.accesses {
+        let pages: Vec<u32> = of_access.iter().map(page).collect();
         spots.push((!pages.is_empty()).then(|| windows.spot(&pages)));
     }
     let numbered = windows.finish(arena);
@@ -39,16 +36,21 @@ pub(super) fn program(
         })
         .collect();
     let slots = Slots::new(graph, &stays.schedule.moves);
-    let homes = homes(stays, pool, pool_pages, assignment, &slots, |page| {
-        numbered.place(Spot::Run(page))
-    });
+    let home = Homes {
+        stays,
+        pool,
+        slots: &slots,
+        pool_pages,
+        page_of,
+    };
+    let homes = home.rows(|page| numbered.place(Spot::Run(page)));
     Program {
         page_bytes: graph.page,
         arena_pages: arena,
         spill_bytes: slots.bytes,
-        steps: steps(stays, assignment),
+        steps: steps(stays, &waits),
         outs: outs(stays, &places, &slots),
-        ins: ins(stays, assignment, &places, &slots),
+        ins: ins(stays, &waits, &places, &slots),
         places,
         windows: numbered.windows,
         runs: numbered.runs,
@@ -56,7 +58,7 @@ pub(super) fn program(
     }
 }
 
-fn pool_place(pool: &Pool, tensor: TensorId) -> Place {
+pub(super) fn pool_place(pool: &Pool, tensor: TensorId) -> Place {
     let offset = pool
         .offset(tensor)
         .expect("what has no pages is in the pool");
@@ -78,7 +80,7 @@ fn place_in(stays: &Stays<'_>, places: &[Place], access: u32, pieces: PieceRun) 
 
 fn outs(stays: &Stays<'_>, places: &[Place], slots: &Slots) -> Vec<Out> {
     let outs = stays.schedule.queues.outs.iter().map(|out| {
-        let m = stays.move_at(out.row);
+        let m = &stays.schedule.moves[out.row];
         let last = stays
             .graph
             .last_use(m.tensor, m.leave)
@@ -94,16 +96,16 @@ fn outs(stays: &Stays<'_>, places: &[Place], slots: &Slots) -> Vec<Out> {
     outs.collect()
 }
 
-fn ins(stays: &Stays<'_>, assignment: &Assignment, places: &[Place], slots: &Slots) -> Vec<In> {
+fn ins(stays: &Stays<'_>, waits: &Waits, places: &[Place], slots: &Slots) -> Vec<In> {
     let steps = stays.graph.steps();
     let all = to_i64(stays.schedule.queues.outs.len());
-    let waits = assignment
-        .in_waits
+    let waits = waits
+        .ins
         .iter()
         .zip(&stays.schedule.queues.ins)
         .map(|(&wait, i)| {
-            let m = stays.move_at(i.row);
-            wait.max(own_out(stays, i.row, m.release() / steps))
+            let m = &stays.schedule.moves[i.row];
+            wait.max(stays.own_out(i.row, m.release() / steps))
         });
     // Starting in order, each knows what those before it waited for.
     let waits = never_decreasing(waits.collect(), all);
@@ -114,7 +116,7 @@ fn ins(stays: &Stays<'_>, assignment: &Assignment, places: &[Place], slots: &Slo
         .iter()
         .zip(waits)
         .map(|(i, after_out)| {
-            let m = stays.move_at(i.row);
+            let m = &stays.schedule.moves[i.row];
             let next = stays
                 .graph
                 .use_at(m.tensor, m.need % steps)
@@ -131,19 +133,9 @@ fn ins(stays: &Stays<'_>, assignment: &Assignment, places: &[Place], slots: &Slo
     ins.collect()
 }
 
-/// How many outs must be complete so that a move's own is, seen from an iteration `later` ones
-/// behind that of the leave.
-fn own_out(stays: &Stays<'_>, row: usize, later: u32) -> i64 {
-    let all = to_i64(stays.schedule.queues.outs.len());
-    match stays.out_of[row] {
-        Some(number) => to_i64(number) + 1 - i64::from(later) * all,
-        None => i64::MIN,
-    }
-}
-
-fn steps(stays: &Stays<'_>, assignment: &Assignment) -> Vec<Step> {
+fn steps(stays: &Stays<'_>, waits: &Waits) -> Vec<Step> {
     let (graph, queues) = (stays.graph, &stays.schedule.queues);
-    let mut waits = assignment.step_waits.clone();
+    let mut waits = waits.steps.clone();
     for (row, m) in stays
         .schedule
         .moves
@@ -153,7 +145,7 @@ fn steps(stays: &Stays<'_>, assignment: &Assignment) -> Vec<Step> {
     {
         // Overwritten pieces may still be on their way out.
         let wait = &mut waits[(m.need % graph.steps()) as usize];
-        *wait = (*wait).max(own_out(stays, row, m.need / graph.steps()));
+        *wait = (*wait).max(stays.own_out(row, m.need / graph.steps()));
     }
     let out_needed = never_decreasing(waits, to_i64(queues.outs.len()));
     let released = |of: &[u32], step: u32| to_i64(of.partition_point(|&release| release <= step));
@@ -188,95 +180,6 @@ fn never_decreasing(waits: Vec<i64>, per_iteration: i64) -> Vec<i64> {
             count
         })
         .collect()
-}
-
-fn homes(
-    stays: &Stays<'_>,
-    pool: &Pool,
-    pool_pages: u32,
-    assignment: &Assignment,
-    slots: &Slots,
-    page_place: impl Fn(u32) -> Place,
-) -> Vec<Home> {
-    let graph = stays.graph;
-    let mut homes = Vec::new();
-    for (row, tensor) in graph.skeleton.tensors.iter().enumerate() {
-        let id = TensorId::from_index(row);
-        let node = graph.node(id);
-        let whole = PieceRun {
-            first: 0,
-            count: node.pieces,
-        };
-        match node.holding {
-            _ if !tensor.persistent => {}
-            Holding::Pool => {
-                let place = Some(pool_place(pool, id));
-                homes.push(Home {
-                    tensor: id,
-                    pieces: whole,
-                    place,
-                    slot: None,
-                });
-            }
-            Holding::Parked => {
-                let slot = Some(slots.slot(id, whole));
-                homes.push(Home {
-                    tensor: id,
-                    pieces: whole,
-                    place: None,
-                    slot,
-                });
-            }
-            Holding::Paged => {
-                let pages = &assignment.home_pages[row];
-                let clean: Vec<bool> = (0..node.pieces)
-                    .map(|piece| clean_at_home(stays, id, piece))
-                    .collect();
-                let mut first = 0;
-                while first < node.pieces {
-                    let run = alike(pages, &clean, first);
-                    let page = pages[first as usize];
-                    let away = page == AWAY;
-                    homes.push(Home {
-                        tensor: id,
-                        pieces: run,
-                        place: (!away).then(|| page_place(page + pool_pages)),
-                        slot: (away || clean[first as usize]).then(|| slots.slot(id, run)),
-                    });
-                    first += run.count;
-                }
-            }
-        }
-    }
-    homes
-}
-
-/// The pieces from `first` on that are one run of pages, or away, and equally clean.
-fn alike(pages: &[u32], clean: &[bool], first: u32) -> PieceRun {
-    let start = first as usize;
-    let mut end = start + 1;
-    while end < pages.len() && clean[end] == clean[start] {
-        let follows = match (pages[end - 1], pages[end]) {
-            (AWAY, AWAY) => true,
-            (AWAY, _) | (_, AWAY) => false,
-            (before, page) => page == before + 1,
-        };
-        if !follows {
-            break;
-        }
-        end += 1;
-    }
-    let count = u32::try_from(end - start).expect("pieces are counted in u32");
-    PieceRun { first, count }
-}
-
-/// Whether a piece's slot holds its content at the boundary because a later leave counts on it.
-fn clean_at_home(stays: &Stays<'_>, tensor: TensorId, piece: u32) -> bool {
-    let of_piece = stays.moves_of(tensor).iter().map(|&row| stays.move_at(row));
-    let next: Option<&Move> = of_piece
-        .filter(|m| m.pieces.contains(piece))
-        .min_by_key(|m| m.leave);
-    next.is_some_and(|m| m.read && !m.out)
 }
 
 fn to_i64(count: usize) -> i64 {

@@ -7,15 +7,18 @@
 //!
 //! Limits: windows are relocatable; tensors whose address may never change come later.
 
-mod assign;
+mod colouring;
 mod emit;
-mod free_pages;
-mod residency;
+mod homes;
 mod slots;
+mod stays;
+mod waits;
 mod windows;
 
 use vtensor::StepRange;
 
+use self::colouring::{Preference, colour};
+use self::stays::{Stays, absent_before};
 use crate::demand::prefix_sums;
 use crate::graph::{Graph, Holding};
 use crate::pool::Pool;
@@ -37,16 +40,27 @@ pub fn layout(graph: &Graph<'_>, pool: &Pool, schedule: &Schedule, arena: u32) -
     let pool_pages = u32::try_from(graph.page.pages_for(pool.bytes())).ok()?;
     let paged = arena.checked_sub(pool_pages)?;
     let peak = u32::try_from(schedule.queues.peak).ok()?;
-    let stays = residency::Stays::new(graph, schedule, quietest_step(graph, schedule));
+    let cuts = quiet_steps(graph, schedule);
+    let opened: Vec<Stays<'_>> = cuts
+        .into_iter()
+        .map(|cut| Stays::new(graph, schedule, cut))
+        .collect();
     // As few pages as will do: more are tried only where colouring fails.
     let mut tried = peak;
     while tried <= paged {
-        if let Some(assignment) = assign::assign(&stays, tried) {
-            let program = emit::program(&stays, pool, pool_pages, &assignment);
-            return Some(Layout {
-                program,
-                peak_pages: pool_pages + peak,
-            });
+        for preference in [Preference::Runs, Preference::Tight] {
+            for (n, stays) in opened.iter().enumerate() {
+                if let Some(page_of) = colour(stays, tried, preference) {
+                    if std::env::var("DBG").is_ok() {
+                        eprintln!("OK cut {n} {preference:?} tried {tried} peak {peak}");
+                    }
+                    let program = emit::program(stays, pool, pool_pages, &page_of);
+                    return Some(Layout {
+                        program,
+                        peak_pages: pool_pages + peak,
+                    });
+                }
+            }
         }
         let more = tried + (tried / 256).max(1);
         tried = if tried < paged {
@@ -60,7 +74,7 @@ pub fn layout(graph: &Graph<'_>, pool: &Pool, schedule: &Schedule, arena: u32) -
 
 /// The step before which the fewest pages belong to stays that end and begin again, or to outs that
 /// are not known complete: the best place to cut the circle.
-fn quietest_step(graph: &Graph<'_>, schedule: &Schedule) -> u32 {
+fn quiet_steps(graph: &Graph<'_>, schedule: &Schedule) -> Vec<u32> {
     let steps = graph.steps();
     let mut change = vec![0_i64; steps as usize + 1];
     let mut add = |range: StepRange, pages: i64| {
@@ -77,7 +91,7 @@ fn quietest_step(graph: &Graph<'_>, schedule: &Schedule) -> u32 {
     for m in &schedule.moves {
         let moving = &mut moving[m.tensor.index()];
         *moving = (*moving).max(graph.node(m.tensor).pieces - m.pieces.first);
-        add(residency::absent_before(m), -i64::from(m.pieces.count));
+        add(absent_before(m), -i64::from(m.pieces.count));
     }
     for (tensor, node) in graph.held(Holding::Paged) {
         let life = graph.life(tensor);
@@ -95,7 +109,17 @@ fn quietest_step(graph: &Graph<'_>, schedule: &Schedule) -> u32 {
     }
     let crossing = prefix_sums(&change);
     let unsettled = &schedule.queues.unsettled;
-    (0..steps)
-        .min_by_key(|&step| crossing[step as usize] + unsettled[step as usize])
-        .expect("an iteration has at least one step")
+    let mut steps: Vec<u32> = (0..steps).collect();
+    steps.sort_by_key(|&step| crossing[step as usize] + unsettled[step as usize]);
+    let apart = graph.steps() / 24;
+    let mut cuts: Vec<u32> = Vec::new();
+    for step in steps {
+        if cuts.iter().all(|cut| cut.abs_diff(step) >= apart) {
+            cuts.push(step);
+        }
+        if cuts.len() == 12 {
+            break;
+        }
+    }
+    cuts
 }

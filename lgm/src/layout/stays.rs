@@ -1,0 +1,326 @@
+//! Stays: each time that a piece is on the device, from its claim until its pages are given back.
+//!
+//! In: the graph, a schedule, and the step before which the circle of steps is cut open. Out: all
+//! stays in the order of their claims, and for each access the stays of its pieces. A stay that
+//! crosses the cut is two: a *head*, there when the circle begins, and a *tail*, which goes on until
+//! the end and must have the head's page.
+//!
+//! Positions count twice the steps from the cut: `2k` is the `k`-th step, `2k + 1` is what follows
+//! its completion: pages are given back, then copies in are released.
+
+use vtensor::{OpIndex, PieceRun, StepRange, TensorId};
+
+use crate::graph::{Graph, Holding};
+use crate::moves::Move;
+use crate::schedule::Schedule;
+
+/// A position on the opened circle.
+pub(super) type Position = u32;
+/// A row in the table of stays.
+pub(super) type StayId = u32;
+/// A piece that is not on the device.
+pub(super) const AWAY: StayId = StayId::MAX;
+/// The label of pages that need no wait.
+pub(super) const KNOWN: i64 = i64::MIN;
+
+/// Who claims pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Claimant {
+    /// Nobody: the piece is there when the circle begins.
+    Head,
+    /// A step.
+    Step(u32),
+    /// A copy in, by its number.
+    In(usize),
+}
+
+/// One piece, from its claim on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stay {
+    pub(super) by: Claimant,
+    pub(super) claim: Position,
+    /// When its page is given back; the end of positions if that is behind the cut.
+    pub(super) until: Position,
+    /// The out that has to be complete before the page is used again, counted on the opened circle.
+    pub(super) label: i64,
+    /// For a tail, its head.
+    pub(super) head: Option<StayId>,
+}
+
+/// Stays that are claimed together: consecutive pieces of one tensor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    pub(super) first: StayId,
+    pub(super) count: u32,
+    /// How many outs the claimant knows to be complete, counted on the opened circle.
+    pub(super) known: i64,
+}
+
+/// All stays.
+pub(super) struct Stays<'a> {
+    pub(super) graph: &'a Graph<'a>,
+    pub(super) schedule: &'a Schedule,
+    cut: u32,
+    by_tensor: Vec<Vec<usize>>,
+    /// For each move, its number among the outs.
+    out_of: Vec<Option<usize>>,
+    /// In the order of their claims.
+    pub(super) all: Vec<Stay>,
+    /// Heads are in none; the others in the order of their claims.
+    pub(super) groups: Vec<Group>,
+    /// For each access of a paged tensor, the stays of its pieces; empty for others.
+    pub(super) accesses: Vec<Vec<StayId>>,
+    /// For each tensor, the stays of its pieces at the boundary.
+    pub(super) home: Vec<Vec<StayId>>,
+}
+
+impl<'a> Stays<'a> {
+    pub(super) fn new(graph: &'a Graph<'a>, schedule: &'a Schedule, cut: u32) -> Self {
+        let mut by_tensor = vec![Vec::new(); graph.skeleton.tensors.len()];
+        for (row, m) in schedule.moves.iter().enumerate() {
+            by_tensor[m.tensor.index()].push(row);
+        }
+        let mut out_of = vec![None; schedule.moves.len()];
+        let outs = schedule.queues.outs.iter().enumerate();
+        outs.for_each(|(number, out)| out_of[out.row] = Some(number));
+        let mut stays = Self {
+            graph,
+            schedule,
+            cut,
+            by_tensor,
+            out_of,
+            all: Vec::new(),
+            groups: Vec::new(),
+            accesses: vec![Vec::new(); graph.skeleton.accesses.len()],
+            home: Vec::new(),
+        };
+        let mut now = stays.heads();
+        stays.go_round(&mut now);
+        stays
+    }
+
+    /// The moves of a tensor.
+    pub(super) fn moves_of(&self, tensor: TensorId) -> impl Iterator<Item = &Move> {
+        self.by_tensor[tensor.index()]
+            .iter()
+            .map(|&row| &self.schedule.moves[row])
+    }
+
+    /// How many outs must be complete so that a move's own is, seen from an iteration `later` ones
+    /// behind that of the leave.
+    pub(super) fn own_out(&self, row: usize, later: u32) -> i64 {
+        match self.out_of[row] {
+            Some(number) => to_i64(number) + 1 - i64::from(later) * self.outs(),
+            None => KNOWN,
+        }
+    }
+
+    /// How many outs an iteration has.
+    pub(super) fn outs(&self) -> i64 {
+        to_i64(self.schedule.queues.outs.len())
+    }
+
+    /// The number of the first out of the iteration that a step belongs to, on the opened circle.
+    pub(super) fn base(&self, step: u32) -> i64 {
+        if step < self.cut { self.outs() } else { 0 }
+    }
+
+    /// How many steps from the cut a step is.
+    fn turn(&self, step: u32) -> u32 {
+        let steps = self.graph.steps();
+        (step % steps + steps - self.cut) % steps
+    }
+
+    fn leave_position(&self, m: &Move) -> Position {
+        2 * self.turn(m.leave) + 1
+    }
+
+    /// When and with what label a piece gives its page back that has it at a position; `None` if that
+    /// is behind the cut.
+    fn end(&self, tensor: TensorId, piece: u32, at: Position) -> Option<(Position, i64)> {
+        let node = self.graph.node(tensor);
+        let last = self.graph.life(tensor).end - 1;
+        let death = (!node.persistent).then(|| (2 * self.turn(last) + 1, KNOWN));
+        let leaves = self.by_tensor[tensor.index()].iter().filter_map(|&row| {
+            let m = &self.schedule.moves[row];
+            let label = match self.out_of[row] {
+                Some(number) => to_i64(number) + self.base(m.leave),
+                None => KNOWN,
+            };
+            m.pieces
+                .contains(piece)
+                .then(|| (self.leave_position(m), label))
+        });
+        leaves.chain(death).filter(|&(until, _)| until > at).min()
+    }
+
+    /// The stays of all pieces that are there when the circle begins.
+    fn heads(&mut self) -> Vec<Vec<StayId>> {
+        let graph = self.graph;
+        let mut now = vec![Vec::new(); graph.skeleton.tensors.len()];
+        for (tensor, node) in graph.held(Holding::Paged) {
+            now[tensor.index()] = vec![AWAY; node.pieces as usize];
+            let life = graph.life(tensor);
+            if !node.persistent && (life.start >= self.cut || life.end <= self.cut) {
+                continue;
+            }
+            for piece in 0..node.pieces {
+                let absent = self.moves_of(tensor).any(|m| {
+                    m.pieces.contains(piece) && absent_before(m).contains(self.cut, graph.steps())
+                });
+                if absent {
+                    continue;
+                }
+                // What never leaves has no end before the cut and gets no tail.
+                let end = self.end(tensor, piece, 0);
+                let (until, label) = end.unwrap_or((Position::MAX, KNOWN));
+                now[tensor.index()][piece as usize] = to_u32(self.all.len());
+                let by = Claimant::Head;
+                self.all.push(Stay {
+                    by,
+                    claim: 0,
+                    until,
+                    label,
+                    head: None,
+                });
+            }
+        }
+        now
+    }
+
+    fn go_round(&mut self, now: &mut [Vec<StayId>]) {
+        let heads: Vec<Vec<StayId>> = now.to_vec();
+        let graph = self.graph;
+        let steps = graph.steps();
+        let claims = self.claims_of_steps();
+        let (moves, ins) = (&self.schedule.moves, &self.schedule.queues.ins);
+        let leaving = by_step(steps, moves.iter().map(|m| m.leave));
+        let arriving = by_step(steps, ins.iter().map(|i| i.release));
+        for turn in 0..steps {
+            let step = (turn + self.cut) % steps;
+            for &(tensor, pieces) in &claims[step as usize] {
+                self.claim(tensor, pieces, Claimant::Step(step), now, &heads);
+            }
+            self.record_accesses(step, now);
+            for &row in &leaving[step as usize] {
+                let m = &self.schedule.moves[row];
+                let pieces = m.pieces.first as usize..m.pieces.end() as usize;
+                now[m.tensor.index()][pieces].fill(AWAY);
+            }
+            for &number in &arriving[step as usize] {
+                let m = self.schedule.moves[self.schedule.queues.ins[number].row];
+                self.claim(m.tensor, m.pieces, Claimant::In(number), now, &heads);
+            }
+            if step + 1 == steps {
+                self.home = now.to_vec();
+            }
+        }
+    }
+
+    fn claim(
+        &mut self,
+        tensor: TensorId,
+        pieces: PieceRun,
+        by: Claimant,
+        now: &mut [Vec<StayId>],
+        heads: &[Vec<StayId>],
+    ) {
+        let (claim, step, known) = match by {
+            Claimant::Head => unreachable!("heads are not claimed"),
+            Claimant::Step(step) => (
+                2 * self.turn(step),
+                step,
+                self.schedule.queues.out_needed[step as usize],
+            ),
+            Claimant::In(number) => {
+                let queued = &self.schedule.queues.ins[number];
+                (
+                    2 * self.turn(queued.release) + 1,
+                    queued.release,
+                    queued.after_out,
+                )
+            }
+        };
+        let first = to_u32(self.all.len());
+        for piece in pieces.first..pieces.first + pieces.count {
+            let end = self.end(tensor, piece, claim);
+            let head = end.is_none().then(|| heads[tensor.index()][piece as usize]);
+            assert!(head != Some(AWAY), "a stay that crosses the cut has a head");
+            let (until, label) = end.unwrap_or((Position::MAX, KNOWN));
+            now[tensor.index()][piece as usize] = to_u32(self.all.len());
+            self.all.push(Stay {
+                by,
+                claim,
+                until,
+                label,
+                head,
+            });
+        }
+        let known = known + self.base(step);
+        self.groups.push(Group {
+            first,
+            count: pieces.count,
+            known,
+        });
+    }
+
+    fn record_accesses(&mut self, step: u32, now: &[Vec<StayId>]) {
+        let first = self.graph.skeleton.ops[step as usize].first_access as usize;
+        let accesses = self.graph.skeleton.accesses_of(OpIndex(step));
+        for (row, access) in accesses.iter().enumerate() {
+            let stays = &now[access.tensor.index()];
+            assert!(
+                !stays.contains(&AWAY),
+                "tensor {} is away at step {step}",
+                access.tensor
+            );
+            self.accesses[first + row].clone_from(stays);
+        }
+    }
+
+    /// For each step, what it claims itself: transients that appear, and pieces that it overwrites.
+    fn claims_of_steps(&self) -> Vec<Vec<(TensorId, PieceRun)>> {
+        let steps = self.graph.steps();
+        let mut claims = vec![Vec::new(); steps as usize];
+        for (tensor, node) in self
+            .graph
+            .held(Holding::Paged)
+            .filter(|(_, n)| !n.persistent)
+        {
+            let all = PieceRun {
+                first: 0,
+                count: node.pieces,
+            };
+            claims[self.graph.life(tensor).start as usize].push((tensor, all));
+        }
+        for m in self.schedule.moves.iter().filter(|m| !m.read) {
+            claims[(m.need % steps) as usize].push((m.tensor, m.pieces));
+        }
+        claims
+    }
+}
+
+/// The steps before which a move's pieces are away, and not yet claimed again.
+pub(super) fn absent_before(m: &Move) -> StepRange {
+    let end = if m.read { m.back } else { m.need + 1 };
+    StepRange {
+        start: m.leave + 1,
+        end,
+    }
+}
+
+/// Numbers by the step that each belongs to.
+fn by_step(steps: u32, of: impl Iterator<Item = u32>) -> Vec<Vec<usize>> {
+    let mut all = vec![Vec::new(); steps as usize];
+    of.enumerate()
+        .for_each(|(number, step)| all[step as usize].push(number));
+    all
+}
+
+fn to_u32(row: usize) -> u32 {
+    u32::try_from(row).expect("limits: stays are counted in u32")
+}
+
+fn to_i64(count: usize) -> i64 {
+    i64::try_from(count).expect("limits: at most 2^22 commands")
+}
