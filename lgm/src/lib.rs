@@ -11,7 +11,11 @@
 //! version), never of time or of a random source.
 #![forbid(unsafe_code)]
 
+mod bounded;
+mod foreign;
 pub mod plan;
+pub mod plan_file;
 pub mod profile;
 pub mod program;
 pub mod skeleton;
+pub mod trace;
