@@ -18,4 +18,5 @@ pub mod plan_file;
 pub mod profile;
 pub mod program;
 pub mod skeleton;
+pub mod synthetic;
 pub mod trace;
