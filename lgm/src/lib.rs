@@ -12,11 +12,23 @@
 #![forbid(unsafe_code)]
 
 mod bounded;
+pub mod cost;
+pub mod demand;
 mod foreign;
+pub mod graph;
+pub mod layout;
+pub mod moves;
+mod packing;
 pub mod plan;
 pub mod plan_file;
+pub mod planner;
+pub mod policy;
+pub mod pool;
 pub mod profile;
 pub mod program;
+pub mod queues;
+pub mod schedule;
+pub mod select;
 pub mod skeleton;
 pub mod synthetic;
 pub mod trace;
