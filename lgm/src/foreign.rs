@@ -36,7 +36,7 @@ pub(crate) fn looks_like(head: &[u8]) -> &'static str {
     match text.first() {
         None => "only blanks",
         Some(b'{') => "a JSON object (a trace?)",
-        Some(b'[') => "a JSON list",
+        Some(b'[') => "text that begins with '[' (a JSON list?)",
         Some(b'"') => "a JSON string",
         Some(b'<') => "HTML or XML",
         Some(_)

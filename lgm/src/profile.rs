@@ -7,6 +7,7 @@
 //! *Not here*: durations of ops, which each trace brings for each device; probing a machine.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read};
 
 use serde::{Deserialize, Serialize};
 use vtensor::{PageBytes, limits};
@@ -100,11 +101,12 @@ impl Profile {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
+    /// The input could not be read.
+    #[error("reading the device profiles failed: {0}")]
+    Io(#[source] io::Error),
     /// The file is larger than any sensible one.
-    #[error("a file with device profiles has at most {max} bytes, this one has {found}")]
+    #[error("a file with device profiles has at most {max} bytes, this one has more")]
     TooLarge {
-        /// Bytes of the file.
-        found: usize,
         /// Bytes that are accepted.
         max: usize,
     },
@@ -155,7 +157,6 @@ impl Profiles {
     pub fn from_json(file: &[u8]) -> Result<Self, ProfileError> {
         if file.len() > FILE_BYTES_MAX {
             return Err(ProfileError::TooLarge {
-                found: file.len(),
                 max: FILE_BYTES_MAX,
             });
         }
@@ -175,6 +176,18 @@ impl Profiles {
         Ok(Self {
             profiles: profiles.collect::<Result<_, _>>()?,
         })
+    }
+
+    /// Reads profiles from a stream, to its end.
+    ///
+    /// # Errors
+    /// As [`from_json`](Self::from_json), and if reading fails. A stream beyond the limit is not
+    /// read to its end.
+    pub fn read(input: impl Read) -> Result<Self, ProfileError> {
+        let mut file = Vec::new();
+        let mut bounded = input.take(FILE_BYTES_MAX as u64 + 1);
+        bounded.read_to_end(&mut file).map_err(ProfileError::Io)?;
+        Self::from_json(&file)
     }
 
     /// A profile by its name.
@@ -368,7 +381,7 @@ mod tests {
             .expect_err("twice")
             .to_string();
         assert!(error.contains("device \"d\" is there twice"), "{error}");
-        let error = Profiles::from_json(&vec![b' '; 2 << 20])
+        let error = Profiles::read(io::repeat(b' '))
             .expect_err("large")
             .to_string();
         assert!(error.contains("at most 1048576 bytes"), "{error}");
