@@ -32,12 +32,13 @@ Examples:
       Executes it here, at a 64th of its size, and checks every byte.
 
 Units: 1 KiB = 1024 bytes, 1 kB = 1000 bytes; link speeds in 10^9 bytes per second.
-Exit status: 0, 1 after an error (with --json it is on standard output), 2 for a wrong command line.";
+Exit status: 0; 1 after an error, which --json puts on standard output; 2 for a wrong command
+line.";
 
 const PLAN_EXAMPLES: &str = "\
 Examples:
   vtensor-bench plan traces/bert_base_s128_b16_adamw.json.gz --device agx_orin --budget 70%
-  vtensor-bench plan resnet50_b32_sgdm --device rtx3060 --budget 1.5GiB --page-bytes 64KiB -o my.plan
+  vtensor-bench plan resnet50_b32_sgdm --device rtx3060 --budget 1.5GiB --page-bytes 1MiB -o p
   vtensor-bench plan resnet50_b32_sgdm --device agx_orin --budget 50% --policy lru --json
 
 Units: 1 KiB = 1024 bytes, 1 kB = 1000 bytes. JSON has seconds, bytes, and ratios over the time of
@@ -50,7 +51,8 @@ Examples:
       --spill file:/var/tmp --steps 10
   vtensor-bench replay resnet50_b32_sgdm --device agx_orin --budget 50% --scale 1/16 --paced
 
-Without --scale the whole budget is taken from this machine's memory, and the spill tier beside it.";
+Without --scale the whole budget is taken from this machine's memory, and the spill tier beside
+it.";
 
 /// The command line.
 #[derive(Clone, Debug, Parser)]
@@ -205,14 +207,14 @@ mod tests {
         assert_eq!(plan.task.policy, Policy::Lru);
         assert_eq!(plan.task.page_bytes.map(PageBytes::get), Some(65_536));
         assert_eq!(plan.output, Some("f".into()));
-        let line = "x replay t --device d --budget 1GB --spill file:/tmp --steps 9 --scale 1/8 \
+        let line = "x replay t --device d --budget 1GB --spill file:/var/tmp --steps 9 --scale 1/8 \
                     --paced --link-gbps 2.5 --json";
         let cli = parse(line).expect("sound");
         assert!(cli.json);
         let Some(Command::Replay(replay)) = cli.command else {
             panic!("{cli:?}");
         };
-        assert_eq!(replay.spill, SpillArg::File("/tmp".into()));
+        assert_eq!(replay.spill, SpillArg::File("/var/tmp".into()));
         assert_eq!(
             (replay.steps.get(), replay.scale, replay.paced),
             (9, 0.125, true)
