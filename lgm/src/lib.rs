@@ -11,13 +11,16 @@
 //! version), never of time or of a random source.
 #![forbid(unsafe_code)]
 
+mod bounded;
 pub mod cost;
 pub mod demand;
+mod foreign;
 pub mod graph;
 pub mod layout;
 pub mod moves;
 mod packing;
 pub mod plan;
+pub mod plan_file;
 pub mod planner;
 pub mod policy;
 pub mod pool;
@@ -27,3 +30,5 @@ pub mod queues;
 pub mod schedule;
 pub mod select;
 pub mod skeleton;
+pub mod synthetic;
+pub mod trace;

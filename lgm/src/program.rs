@@ -7,8 +7,10 @@
 use serde::{Deserialize, Serialize};
 use vtensor::{
     ArenaRange, Bytes, In, Out, PageBytes, PageRun, PieceRun, Place, StepCounts, StepKind,
-    TensorId, Window, WindowId,
+    TensorId, Window, WindowId, limits,
 };
+
+use crate::bounded;
 
 /// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,19 +47,26 @@ pub struct Program {
     /// The size of the spill tier.
     pub spill_bytes: Bytes,
     /// Steps, in order.
+    #[serde(deserialize_with = "bounded::list::<_, _, { limits::OPS_MAX }>")]
     pub steps: Vec<Step>,
     /// For each access of each step, in order of the skeleton, where the tensor begins.
+    #[serde(deserialize_with = "bounded::list::<_, _, { limits::ACCESSES_MAX }>")]
     pub places: Vec<Place>,
     /// Copies to the spill tier, in release order.
+    #[serde(deserialize_with = "bounded::list::<_, _, { limits::COMMANDS_MAX }>")]
     pub outs: Vec<Out>,
     /// Copies from the spill tier, in release order.
+    #[serde(deserialize_with = "bounded::list::<_, _, { limits::COMMANDS_MAX }>")]
     pub ins: Vec<In>,
     /// Windows.
+    #[serde(deserialize_with = "bounded::list::<_, _, { limits::WINDOWS_MAX }>")]
     pub windows: Vec<Window>,
     /// The page lists of all windows.
+    #[serde(deserialize_with = "bounded::list::<_, _, { limits::RUNS_MAX }>")]
     pub runs: Vec<PageRun>,
     /// Where the persistent pieces are at the boundary. Each piece of each persistent tensor is in
     /// exactly one row.
+    #[serde(deserialize_with = "bounded::list::<_, _, { limits::HOMES_MAX }>")]
     pub homes: Vec<Home>,
 }
 

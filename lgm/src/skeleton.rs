@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use vtensor::limits;
 use vtensor::{Bytes, Mode, OpIndex, TensorId, TensorKind};
 
+use crate::bounded;
+
 /// A tensor of the iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tensor {
@@ -48,10 +50,13 @@ pub struct Op {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skeleton {
     /// The tensors that are accessed, and all persistent ones.
+    #[serde(deserialize_with = "bounded::list::<_, _, { limits::TENSORS_MAX }>")]
     pub tensors: Vec<Tensor>,
     /// The ops, in order.
+    #[serde(deserialize_with = "bounded::list::<_, _, { limits::OPS_MAX }>")]
     pub ops: Vec<Op>,
     /// The accesses of all ops, in order of the ops.
+    #[serde(deserialize_with = "bounded::list::<_, _, { limits::ACCESSES_MAX }>")]
     pub accesses: Vec<Access>,
 }
 

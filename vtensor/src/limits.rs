@@ -23,6 +23,10 @@ pub const PLAN_BYTES_MAX: u64 = 1 << 28;
 pub const PAGES_MAX: u64 = 1 << 24;
 /// Windows of a layout.
 pub const WINDOWS_MAX: usize = 1 << 20;
+/// Runs of pages of all windows together.
+pub const RUNS_MAX: usize = 1 << 24;
+/// Rows that say where pieces are at the boundary of an iteration.
+pub const HOMES_MAX: usize = 1 << 23;
 /// Copies of one iteration, outs and ins each.
 pub const COMMANDS_MAX: usize = 1 << 22;
 /// Every tensor starts at a multiple of this many bytes, in every mode, so that libraries choose
@@ -41,4 +45,5 @@ const _: () = assert!(
     TENSOR_BYTES_MAX / 4096 <= u32::MAX as u64,
     "pieces are counted in u32"
 );
+const _: () = assert!(HOMES_MAX >= TENSORS_MAX + COMMANDS_MAX);
 const _: () = assert!(SLOT_ALIGN.is_multiple_of(TENSOR_ALIGN));

@@ -1,0 +1,286 @@
+//! The command line.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use lgm::policy::Policy;
+use vtensor::PageBytes;
+
+use crate::trace_file;
+use crate::value::{self, BudgetArg, SpillArg};
+
+const LONG_ABOUT: &str = "\
+Trains inside too little memory, on paper and for real: takes a recorded training step of a model, \
+plans what leaves memory and when it returns so that a budget holds, proves the plan, and executes \
+it with every byte checked.
+
+Without a command it plans and replays the built-in trace at half of its memory.";
+
+const EXAMPLES: &str = "\
+Examples:
+  vtensor-bench
+      The built-in trace at half of its memory: plan, proof, replay, and a short table.
+  vtensor-bench plan traces/vgg16_b32_sgdm.json.gz --device agx_orin --budget 50%
+      What would it cost to train VGG-16 in half of its memory on that device?
+  vtensor-bench plan my_step.json --device rtx3060 --budget 6GiB -o my.plan
+      The same for a recording of your own, kept as a plan file.
+  vtensor-bench verify my.plan
+      Is the plan right? Answered from the file alone.
+  vtensor-bench replay traces/resnet18_b32_sgdm.json.gz --device agx_orin --budget 35% \\
+      --scale 1/64 --spill file:/var/tmp
+      Executes it here, at a 64th of its size, and checks every byte.
+
+Units: 1 KiB = 1024 bytes, 1 kB = 1000 bytes; link speeds in 10^9 bytes per second.
+Exit status: 0; 1 after an error, which --json puts on standard output; 2 for a wrong command
+line.";
+
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  vtensor-bench plan traces/bert_base_s128_b16_adamw.json.gz --device agx_orin --budget 70%
+  vtensor-bench plan resnet50_b32_sgdm --device rtx3060 --budget 1.5GiB --page-bytes 1MiB -o p
+  vtensor-bench plan resnet50_b32_sgdm --device agx_orin --budget 50% --policy lru --json
+
+Units: 1 KiB = 1024 bytes, 1 kB = 1000 bytes. JSON has seconds, bytes, and ratios over the time of
+the step without a limit.";
+
+const REPLAY_EXAMPLES: &str = "\
+Examples:
+  vtensor-bench replay resnet50_b32_sgdm --device agx_orin --budget 50% --scale 1/16
+  vtensor-bench replay resnet50_b32_sgdm --device agx_orin --budget 50% --scale 1/64 \\
+      --spill file:/var/tmp --steps 10
+  vtensor-bench replay resnet50_b32_sgdm --device agx_orin --budget 50% --scale 1/16 --paced
+
+Without --scale the whole budget is taken from this machine's memory, and the spill tier beside
+it.";
+
+/// The command line.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "vtensor-bench", version, long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+#[command(about = "Plans, proves and replays training steps inside a memory budget")]
+pub struct Cli {
+    /// Print one JSON object on standard output instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do; without one, the built-in trace is planned and replayed.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What to do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Plan a training step for a budget, and say what it costs
+    #[command(after_help = PLAN_EXAMPLES)]
+    Plan(PlanArgs),
+    /// Prove a plan file, alone from the file
+    #[command(after_help = "Example:\n  vtensor-bench verify my.plan --json")]
+    Verify(VerifyArgs),
+    /// Plan, prove and execute a training step, checking every byte
+    #[command(after_help = REPLAY_EXAMPLES)]
+    Replay(ReplayArgs),
+}
+
+/// What to plan.
+#[derive(Clone, Debug, Args)]
+pub struct TaskArgs {
+    /// A recorded training step: JSON, plain or gzip'ed; or the name of the built-in one,
+    /// resnet50_b32_sgdm
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// The device whose durations, link and page size are used, such as agx_orin
+    #[arg(long, value_name = "NAME")]
+    pub device: String,
+    /// Memory that the step may use: a share of the trace's peak, as 50%, or an amount, as 96MiB
+    /// or 100663296
+    #[arg(long, value_name = "AMOUNT")]
+    pub budget: BudgetArg,
+    /// What decides which tensors leave and when: none, lru, whole or vtensor
+    #[arg(long, value_name = "POLICY", default_value_t = Policy::Vtensor)]
+    pub policy: Policy,
+    /// The page size, a power of two such as 64KiB [default: the device's]
+    #[arg(long, value_name = "BYTES", value_parser = value::page_bytes)]
+    pub page_bytes: Option<PageBytes>,
+    /// A JSON file with device profiles, used instead of the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub devices: Option<PathBuf>,
+}
+
+impl TaskArgs {
+    /// The task of a run without a command: the built-in trace at half of its memory.
+    #[must_use]
+    pub fn bundled() -> Self {
+        Self {
+            trace: trace_file::BUNDLED.into(),
+            device: "agx_orin".into(),
+            budget: BudgetArg::Percent(50.0),
+            policy: Policy::Vtensor,
+            page_bytes: None,
+            devices: None,
+        }
+    }
+}
+
+/// Arguments of `plan`.
+#[derive(Clone, Debug, Args)]
+pub struct PlanArgs {
+    /// What to plan.
+    #[command(flatten)]
+    pub task: TaskArgs,
+    /// Write the plan to this file, to be verified or executed later
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Arguments of `verify`.
+#[derive(Clone, Debug, Args)]
+pub struct VerifyArgs {
+    /// A plan file, as `plan -o FILE` writes it
+    #[arg(value_name = "FILE")]
+    pub plan: PathBuf,
+}
+
+/// Arguments of `replay`.
+#[derive(Clone, Debug, Args)]
+pub struct ReplayArgs {
+    /// What to plan.
+    #[command(flatten)]
+    pub task: TaskArgs,
+    /// Where to put what leaves memory: ram, or file:FOLDER for an unlinked file there
+    #[arg(long, value_name = "TIER", default_value_t = SpillArg::Ram)]
+    pub spill: SpillArg,
+    /// How many training steps to execute
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub steps: NonZeroU32,
+    /// Execute with tensors and pages this much smaller than planned, as 1/64 or 0.25; the plan,
+    /// its copies and its order stay the same
+    #[arg(long, value_name = "SCALE", default_value = "1", value_parser = value::scale)]
+    pub scale: f64,
+    /// Let each op take at least its scaled duration, and each copy its time on the device's link,
+    /// so that measured and predicted time can be compared
+    #[arg(long)]
+    pub paced: bool,
+    /// The speed of the link in both directions, in 10^9 bytes per second [default: the device's]
+    #[arg(long, value_name = "GBPS", value_parser = value::link_gbps)]
+    pub link_gbps: Option<f64>,
+}
+
+impl ReplayArgs {
+    /// The replay of a run without a command.
+    #[must_use]
+    pub fn bundled() -> Self {
+        Self {
+            task: TaskArgs::bundled(),
+            spill: SpillArg::Ram,
+            steps: const { NonZeroU32::new(3).expect("3 is not 0") },
+            scale: 1.0 / 16.0,
+            paced: false,
+            link_gbps: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn commands_are_read() {
+        let cli =
+            parse("x plan t.json --device d --budget 50% --policy lru --page-bytes 64KiB -o f")
+                .expect("sound");
+        let Some(Command::Plan(plan)) = cli.command else {
+            panic!("{cli:?}");
+        };
+        assert_eq!(plan.task.budget, BudgetArg::Percent(50.0));
+        assert_eq!(plan.task.policy, Policy::Lru);
+        assert_eq!(plan.task.page_bytes.map(PageBytes::get), Some(65_536));
+        assert_eq!(plan.output, Some("f".into()));
+        let line = "x replay t --device d --budget 1GB --spill file:/var/tmp --steps 9 --scale 1/8 \
+                    --paced --link-gbps 2.5 --json";
+        let cli = parse(line).expect("sound");
+        assert!(cli.json);
+        let Some(Command::Replay(replay)) = cli.command else {
+            panic!("{cli:?}");
+        };
+        assert_eq!(replay.spill, SpillArg::File("/var/tmp".into()));
+        assert_eq!(
+            (replay.steps.get(), replay.scale, replay.paced),
+            (9, 0.125, true)
+        );
+        assert_eq!(replay.link_gbps, Some(2.5));
+        let cli = parse("x").expect("the main job needs no arguments");
+        assert!(cli.command.is_none() && !cli.json);
+    }
+
+    #[test]
+    fn defaults_of_the_command_line_and_of_the_bundled_run_agree() {
+        let cli = parse("x replay resnet50_b32_sgdm --device agx_orin --budget 50% --scale 1/16")
+            .expect("sound");
+        let Some(Command::Replay(replay)) = cli.command else {
+            panic!("{cli:?}");
+        };
+        assert_eq!(
+            format!("{replay:?}"),
+            format!("{:?}", ReplayArgs::bundled())
+        );
+    }
+
+    #[test]
+    fn the_help_teaches() {
+        let mut help = Cli::command().render_long_help().to_string();
+        for mut command in Cli::command().get_subcommands().cloned() {
+            help += &command.render_long_help().to_string();
+        }
+        for wanted in [
+            "Examples:",
+            "Units:",
+            "50%",
+            "96MiB",
+            "file:",
+            "1/64",
+            "Exit status",
+        ] {
+            assert!(help.contains(wanted), "{wanted} is not in\n{help}");
+        }
+        let policies = Policy::ALL.map(Policy::name);
+        assert!(
+            policies.iter().all(|policy| help.contains(policy)),
+            "{policies:?}"
+        );
+        assert!(help.contains(trace_file::BUNDLED));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in [
+            "x plan",
+            "x plan t --device d",
+            "x plan t --device d --budget none",
+            "x plan t --device d --budget 50% --policy best",
+            "x plan t --device d --budget 50% --page-bytes 3",
+            "x replay t --device d --budget 50% --steps 0",
+            "x replay t --device d --budget 50% --scale 2",
+            "x replay t --device d --budget 50% --spill tape",
+            "x verify",
+            "x train",
+        ] {
+            assert_eq!(
+                parse(line).map(|_| ()).map_err(|e| e.exit_code()),
+                Err(2),
+                "{line}"
+            );
+        }
+    }
+}

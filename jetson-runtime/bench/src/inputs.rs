@@ -1,0 +1,81 @@
+//! What plan and replay start from: trace, device and budget, read and checked.
+
+use std::fs::File;
+
+use lgm::profile::{Profile, Profiles};
+use lgm::skeleton::Skeleton;
+use lgm::trace::Trace;
+use vtensor::Bytes;
+
+use crate::args::TaskArgs;
+use crate::error::BenchError;
+use crate::trace_file;
+
+/// What plan and replay start from.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    /// The recorded step.
+    pub trace: Trace,
+    /// Its skeleton, with the device's durations.
+    pub skeleton: Skeleton,
+    /// The device.
+    pub profile: Profile,
+    /// The budget, in bytes.
+    pub budget: Bytes,
+}
+
+impl Inputs {
+    /// Reads everything that a task names.
+    ///
+    /// # Errors
+    /// If a file cannot be used, or the device is unknown to the profiles or to the trace.
+    pub fn read(task: &TaskArgs) -> Result<Self, BenchError> {
+        let profiles = match &task.devices {
+            None => Profiles::builtin(),
+            Some(path) => {
+                let file = File::open(path).map_err(|source| BenchError::File {
+                    path: path.clone(),
+                    source,
+                })?;
+                Profiles::read(file)?
+            }
+        };
+        let profile = profiles.get(&task.device)?.clone();
+        let trace = trace_file::open(&task.trace)?;
+        let skeleton = trace
+            .skeleton(&profile.name)
+            .map_err(|source| BenchError::Trace {
+                name: task.trace.display().to_string(),
+                source,
+            })?;
+        Ok(Self {
+            budget: task.budget.resolve(trace.peak_bytes()),
+            trace,
+            skeleton,
+            profile,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bundled_task_is_complete() {
+        let inputs = Inputs::read(&TaskArgs::bundled()).expect("all built in");
+        assert_eq!(inputs.budget.0, inputs.trace.peak_bytes().0 / 2);
+        assert_eq!(inputs.profile.name, "agx_orin");
+        let compute = inputs.trace.compute_ns("agx_orin").expect("known");
+        assert_eq!(inputs.skeleton.compute_ns(), compute);
+    }
+
+    #[test]
+    fn an_unknown_device_is_named() {
+        let mut task = TaskArgs::bundled();
+        task.device = "tx1".into();
+        let error = Inputs::read(&task).expect_err("unknown");
+        assert_eq!(error.kind(), "device");
+        assert!(error.to_string().contains("there are agx_orin"), "{error}");
+    }
+}

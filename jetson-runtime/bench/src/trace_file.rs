@@ -1,0 +1,67 @@
+//! A trace by its path, or the one that is built in.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use lgm::trace::{self, Trace};
+
+use crate::error::BenchError;
+
+/// The name of the built-in trace.
+pub const BUNDLED: &str = "resnet50_b32_sgdm";
+
+const BUNDLED_FILE: &[u8] = include_bytes!("../../../traces/resnet50_b32_sgdm.json.gz");
+
+/// Reads the trace at `path`, or the built-in one if `path` is its name.
+///
+/// # Errors
+/// If there is no such file, it cannot be read, or it is no trace.
+pub fn open(path: &Path) -> Result<Trace, BenchError> {
+    let name = path.display().to_string();
+    let trace = match File::open(path) {
+        Ok(file) => trace::read(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if path != Path::new(BUNDLED) {
+                return Err(BenchError::NoTrace { path: path.into() });
+            }
+            trace::read(BUNDLED_FILE)
+        }
+        Err(source) => {
+            let path = path.into();
+            return Err(BenchError::File { path, source });
+        }
+    };
+    trace.map_err(|source| BenchError::Trace { name, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_trace_is_sound() {
+        let trace = open(Path::new(BUNDLED)).expect("built in");
+        assert_eq!(trace.model(), "resnet50");
+    }
+
+    #[test]
+    fn faults_name_the_file() {
+        let error = open(Path::new("nowhere/at_all.json")).expect_err("missing");
+        assert_eq!(error.kind(), "no_trace");
+        let text = error.to_string();
+        assert!(
+            text.contains("nowhere/at_all.json") && text.contains(BUNDLED),
+            "{text}"
+        );
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let error = open(Path::new(manifest)).expect_err("no trace");
+        assert_eq!(error.kind(), "trace");
+        let text = error.to_string();
+        assert!(
+            text.contains("Cargo.toml") && text.contains("not a trace"),
+            "{text}"
+        );
+        assert!(open(Path::new(env!("CARGO_MANIFEST_DIR"))).is_err());
+    }
+}
