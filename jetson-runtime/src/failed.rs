@@ -2,7 +2,8 @@
 //! intact can be saved.
 //!
 //! Guarantees: a read answers the latest version that an op wrote, or an error; never stale bytes.
-//! What the op that was open was writing counts as lost.
+//! What the op that was open was writing counts as lost; so does what a failed in was to read,
+//! for its slot cannot be trusted. A failed out loses nothing: its source is still there.
 
 use tracing::warn;
 use vtensor::{Bytes, StepIndex, TensorId};
@@ -54,6 +55,7 @@ impl Failed {
             steps: frozen.next_step,
             open,
             done,
+            torn: torn(&parts, frozen.failure.as_ref(), done),
         };
         let segments = residency(&parts.plan, &parts.table, parts.scale, &parts.map, progress);
         let content = Content::new(&parts.plan, parts.scale, segments);
@@ -119,4 +121,19 @@ impl Failed {
     pub fn tensor_bytes(&self, tensor: TensorId) -> Option<Bytes> {
         self.content.size(tensor).map(Bytes)
     }
+}
+
+/// The commands that began and did not complete. Without a failure there is none: engines that are
+/// told to end complete the copy that they are at. An engine that panicked left no report: then
+/// either next command may have begun.
+fn torn(parts: &Parts, failure: Option<&Failure>, done: [u64; 2]) -> [Option<u64>; 2] {
+    let Some(failure) = failure else {
+        let panicked = parts.counters.failed();
+        return done.map(|next| panicked.then_some(next));
+    };
+    let mut torn = [None; 2];
+    let row = failure.direction.index();
+    let counts = [parts.table.outs.len() as u64, parts.table.ins.len() as u64];
+    torn[row] = Some(failure.iteration * counts[row] + u64::from(failure.command));
+    torn
 }

@@ -17,7 +17,6 @@ use lgm::plan::Plan;
 use vtensor::{Bytes, Mode, Place, StepIndex, TensorId};
 
 use crate::content::Segment;
-use crate::failure::Direction;
 use crate::scale::{Scale, to_usize};
 use crate::table::{Command, Table};
 use crate::window_map::WindowMap;
@@ -31,8 +30,11 @@ pub(crate) struct Progress {
     pub(crate) steps: usize,
     /// Whether the next step is open: what it writes is neither old nor new.
     pub(crate) open: bool,
-    /// Completed commands since the freeze, by direction. Those after them may have begun.
+    /// Completed commands since the freeze, by direction.
     pub(crate) done: [u64; 2],
+    /// Commands that have begun and failed, by direction and number since the freeze: what they
+    /// were to write is torn, and the slot of an in cannot be trusted. No other has begun.
+    pub(crate) torn: [Option<u64>; 2],
 }
 
 /// Bytes of a tensor that some memory holds.
@@ -119,6 +121,14 @@ struct Part {
     address: usize,
 }
 
+/// What became of a released command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Complete,
+    Torn,
+    NotBegun,
+}
+
 struct Replay<'a> {
     plan: &'a Plan,
     table: &'a Table,
@@ -156,7 +166,7 @@ pub(crate) fn residency(
         } else {
             table.steps.len()
         };
-        replay.iteration(iteration, steps, progress.done);
+        replay.iteration(iteration, steps, progress);
     }
     if progress.open {
         replay.tear(progress.steps);
@@ -240,20 +250,28 @@ impl Replay<'_> {
         }
     }
 
-    fn iteration(&mut self, iteration: u64, steps: usize, done: [u64; 2]) {
+    fn iteration(&mut self, iteration: u64, steps: usize, progress: Progress) {
         let [outs, ins] = [&self.table.outs, &self.table.ins];
+        let fate = |command: &Command| {
+            let direction = command.transfer.direction.index();
+            let count = [outs.len(), ins.len()][direction] as u64;
+            let number = iteration * count + u64::from(command.index);
+            match progress.torn[direction] {
+                _ if number < progress.done[direction] => Fate::Complete,
+                Some(torn) if torn == number => Fate::Torn,
+                _ => Fate::NotBegun,
+            }
+        };
         let (mut out, mut r#in) = (0, 0);
         for step in 0..steps {
             self.write(step, true);
             let released = |command: &Command| command.released_by <= StepIndex::from_index(step);
             while let Some(command) = outs.get(out).filter(|c| released(c)) {
-                let number = iteration * outs.len() as u64 + out as u64;
-                self.copy_out(command, number < done[Direction::Out.index()]);
+                self.copy_out(command, fate(command));
                 out += 1;
             }
             while let Some(command) = ins.get(r#in).filter(|c| released(c)) {
-                let number = iteration * ins.len() as u64 + r#in as u64;
-                self.copy_in(command, number < done[Direction::In.index()]);
+                self.copy_in(command, fate(command));
                 r#in += 1;
             }
         }
@@ -292,11 +310,14 @@ impl Replay<'_> {
         }
     }
 
-    fn copy_out(&mut self, command: &Command, complete: bool) {
+    fn copy_out(&mut self, command: &Command, fate: Fate) {
+        if fate == Fate::NotBegun {
+            return;
+        }
         let out = &self.plan.program.outs[command.index as usize];
         let slot = command.transfer.slot;
         self.spill.erase(slot, slot + command.transfer.bytes as u64);
-        if !complete {
+        if fate == Fate::Torn {
             return;
         }
         for part in self.parts(out.source, out.bytes.0) {
@@ -315,15 +336,20 @@ impl Replay<'_> {
         }
     }
 
-    fn copy_in(&mut self, command: &Command, complete: bool) {
+    fn copy_in(&mut self, command: &Command, fate: Fate) {
+        if fate == Fate::NotBegun {
+            return;
+        }
         let r#in = &self.plan.program.ins[command.index as usize];
         for part in self.parts(r#in.destination, r#in.bytes.0) {
             self.device.erase(part.start, part.end);
-            if !complete {
+            let slot = command.transfer.slot + part.skip;
+            let slot_end = slot + (part.end - part.start);
+            if fate == Fate::Torn {
+                self.spill.erase(slot, slot_end);
                 continue;
             }
-            let slot = command.transfer.slot + part.skip;
-            for (start, held) in self.spill.over(slot, slot + (part.end - part.start)) {
+            for (start, held) in self.spill.over(slot, slot_end) {
                 let to = part.start + (start - slot);
                 let end = to + (held.end - start);
                 let address = part.address + to_usize(start - slot);

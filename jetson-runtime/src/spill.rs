@@ -230,3 +230,91 @@ fn take_space(file: &File, bytes: u64) -> Result<(), Errno> {
 fn errno_of(error: &std::io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    fn round_trip(tier: &Tier, slot: u64, bytes: &[u8]) {
+        let mut back = vec![0; bytes.len()];
+        // SAFETY: the source is a borrowed buffer; the tier is this test's own.
+        unsafe { tier.write(slot, NonNull::from(bytes).cast(), bytes.len()) }.unwrap();
+        let target = NonNull::from(back.as_mut_slice()).cast();
+        // SAFETY: the target is a borrowed buffer; the tier is this test's own.
+        unsafe { tier.read(slot, target, bytes.len()) }.unwrap();
+        assert_eq!(back, bytes);
+    }
+
+    #[test]
+    fn tiers_keep_bytes() {
+        let bytes: Vec<u8> = (0..5000_u32).map(|i| (i * 7 % 251) as u8).collect();
+        for spill in [Spill::Ram, Spill::File(env::temp_dir())] {
+            let tier = Tier::new(&spill, 8192).unwrap();
+            for slot in [0, 1, 3000, 8192 - 5000] {
+                round_trip(&tier, slot, &bytes);
+            }
+            assert_eq!(tier.allocated().unwrap(), Bytes(8192), "{spill:?}");
+        }
+        assert_eq!(
+            Tier::new(&Spill::Ram, 0).unwrap().allocated().unwrap(),
+            Bytes(0)
+        );
+    }
+
+    #[test]
+    fn files_are_their_owners_and_have_no_name() {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).mode(0o600).create_new(true);
+        let directory = env::temp_dir();
+        let files = [
+            unlinked_file(&directory),
+            named_and_unlinked(&directory, &options),
+        ];
+        for file in files {
+            let metadata = file.unwrap().metadata().unwrap();
+            assert_eq!(metadata.mode() & 0o777, 0o600);
+            assert_eq!(metadata.nlink(), 0);
+        }
+    }
+
+    #[test]
+    fn a_truncated_file_is_an_error() {
+        let Tier::File { file, bytes } = Tier::new(&Spill::File(env::temp_dir()), 8192).unwrap()
+        else {
+            panic!("a file tier is a file");
+        };
+        file.set_len(100).unwrap();
+        let tier = Tier::File { file, bytes };
+        let mut back = [0; 4096];
+        let target = NonNull::from(back.as_mut_slice()).cast();
+        // SAFETY: the target is a borrowed buffer; the tier is this test's own.
+        let read = unsafe { tier.read(0, target, back.len()) };
+        assert_eq!(read, Err(Errno::EIO));
+    }
+
+    #[test]
+    fn short_and_interrupted_transfers_go_on() {
+        let mut calls = 0;
+        let moved = whole(10, |done| {
+            calls += 1;
+            if calls % 2 == 0 {
+                Errno::EINTR.set();
+                return -1;
+            }
+            (10 - done).min(3) as isize
+        });
+        assert_eq!((moved, calls), (Ok(()), 7));
+        let mut calls = 0;
+        let stuck = whole(10, |_| {
+            calls += 1;
+            Errno::EAGAIN.set();
+            -1
+        });
+        assert_eq!((stuck, calls), (Err(Errno::EAGAIN), INTERRUPTIONS_MAX + 1));
+        Errno::ENOSPC.set();
+        assert_eq!(whole(10, |_| -1), Err(Errno::ENOSPC));
+    }
+}

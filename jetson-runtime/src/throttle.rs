@@ -141,3 +141,62 @@ impl<C: Copier> Copier for Throttled<C> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::copier::TierCopier;
+    use crate::spill::Tier;
+
+    const LINK: Throttle = Throttle {
+        out_bps: 1e9,
+        in_bps: 2e9,
+        latency_ns: 10_000,
+        time_scale: 0.5,
+    };
+
+    fn throttled() -> Throttled<TierCopier> {
+        let tier = Arc::new(Tier::Empty);
+        Throttled::new(TierCopier { tier }, LINK, Arc::new(Counters::new(0, 0)))
+    }
+
+    #[test]
+    fn a_copy_occupies_latency_and_bytes() {
+        let micros = |direction, bytes| LINK.occupancy(direction, bytes).as_micros();
+        assert_eq!(micros(Direction::Out, 0), 5);
+        assert_eq!(micros(Direction::Out, 1_000_000), 505);
+        assert_eq!(micros(Direction::In, 1_000_000), 255);
+        for bps in [0.0, -1.0, f64::NAN] {
+            let unlimited = Throttle {
+                out_bps: bps,
+                ..LINK
+            };
+            assert_eq!(unlimited.occupancy(Direction::Out, 1 << 40).as_micros(), 5);
+        }
+        let dead = Throttle {
+            out_bps: f64::MIN_POSITIVE,
+            ..LINK
+        };
+        let year = Duration::from_secs_f64(OCCUPANCY_S_MAX);
+        assert_eq!(dead.occupancy(Direction::Out, 1), year);
+    }
+
+    #[test]
+    fn copies_begin_where_the_last_one_ended_or_when_they_are_ready() {
+        let now = Instant::now();
+        let us = Duration::from_micros;
+        let mut link = throttled();
+        assert_eq!(link.begin(None, now), now);
+        // It overslept by 300 us: the next copy makes up for it.
+        link.busy_until = now.checked_sub(us(300));
+        assert_eq!(Some(link.begin(None, now)), link.busy_until);
+        // It had to wait, and was ready 100 us ago.
+        assert_eq!(link.begin(now.checked_sub(us(100)), now), now - us(100));
+        // It is behind by more than a sleep can explain.
+        link.busy_until = now.checked_sub(Duration::from_secs(1));
+        assert_eq!(link.begin(None, now), now - LAG_MAX);
+        // It is still taken.
+        link.busy_until = Some(now + us(50));
+        assert_eq!(link.begin(Some(now), now), now + us(50));
+    }
+}

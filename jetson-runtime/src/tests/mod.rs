@@ -8,6 +8,9 @@ mod model;
 #[path = "../../tests/support/plans.rs"]
 mod plans;
 
+mod failures;
+mod limits;
+mod order;
 mod replay;
 
 use std::sync::mpsc;
