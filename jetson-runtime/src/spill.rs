@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use nix::errno::Errno;
 use nix::fcntl::posix_fallocate;
 use nix::libc;
+use nix::sys::statvfs::fstatvfs;
 use vtensor::Bytes;
 
 use crate::error::RuntimeError;
@@ -217,6 +218,11 @@ fn named_and_unlinked(directory: &Path, options: &OpenOptions) -> Result<File, E
 
 /// Takes the space of a file before it is used.
 fn take_space(file: &File, bytes: u64) -> Result<(), Errno> {
+    // Asking for more than there is would fill the disk before it fails.
+    let disk = fstatvfs(file)?;
+    if disk.blocks_available().saturating_mul(disk.fragment_size()) < bytes {
+        return Err(Errno::ENOSPC);
+    }
     let length = i64::try_from(bytes).map_err(|_| Errno::EFBIG)?;
     for _ in 0..INTERRUPTIONS_MAX {
         match posix_fallocate(file, 0, length) {
