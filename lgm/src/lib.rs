@@ -11,7 +11,19 @@
 //! version), never of time or of a random source.
 #![forbid(unsafe_code)]
 
+pub mod cost;
+pub mod demand;
+pub mod graph;
+pub mod layout;
+pub mod moves;
+mod packing;
 pub mod plan;
+pub mod planner;
+pub mod policy;
+pub mod pool;
 pub mod profile;
 pub mod program;
+pub mod queues;
+pub mod schedule;
+pub mod select;
 pub mod skeleton;

@@ -1,0 +1,93 @@
+//! The status codes. One table holds name, number and sentence; the header's copy of the numbers
+//! is compared with it by a test.
+//!
+//! Guarantees: `VT_OK` is 0 and errors are negative. A number that was released is never given to
+//! another error, even when its error is gone. New codes may appear, so callers treat a negative
+//! number that they do not know as a failure.
+
+use core::ffi::{CStr, c_char};
+
+use crate::guard::guard;
+
+/// What a fallible call returns: `vt_status` in C, an `int32_t`.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status(pub i32);
+
+/// A row of [`TABLE`].
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The name in the header.
+    pub name: &'static str,
+    /// The number.
+    pub status: Status,
+    /// What it means, for people.
+    pub sentence: &'static CStr,
+}
+
+/// The call did what it says.
+pub const VT_OK: Status = Status(0);
+/// An argument is not what the call takes: NULL, out of range, or text that cannot be read.
+pub const VT_ERROR_INVALID_ARGUMENT: Status = Status(-1);
+/// A bug in vTensor: a panic was caught at the border.
+pub const VT_ERROR_INTERNAL: Status = Status(-2);
+
+/// Every status. Rows are added, never changed.
+pub const TABLE: &[Row] = &[
+    Row {
+        name: "VT_OK",
+        status: VT_OK,
+        sentence: c"success",
+    },
+    Row {
+        name: "VT_ERROR_INVALID_ARGUMENT",
+        status: VT_ERROR_INVALID_ARGUMENT,
+        sentence: c"an argument is not what the call takes",
+    },
+    Row {
+        name: "VT_ERROR_INTERNAL",
+        status: VT_ERROR_INTERNAL,
+        sentence: c"a bug in vTensor was caught before it could do harm; please report it",
+    },
+];
+
+/// What a status that is in no row reads as.
+pub const UNKNOWN: &CStr = c"a status that this version of vTensor does not know";
+
+/// The sentence of a status, or [`UNKNOWN`]. Static text: never NULL, never to be freed.
+#[unsafe(no_mangle)]
+pub extern "C" fn vt_status_string(status: Status) -> *const c_char {
+    guard(UNKNOWN.as_ptr(), || {
+        TABLE
+            .iter()
+            .find(|row| row.status == status)
+            .map_or(UNKNOWN, |row| row.sentence)
+            .as_ptr()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_are_unique_and_only_ok_is_not_negative() {
+        for (index, row) in TABLE.iter().enumerate() {
+            for other in &TABLE[..index] {
+                assert_ne!(row.name, other.name);
+                assert_ne!(row.status, other.status);
+            }
+            assert_eq!(row.status.0 >= 0, row.name == "VT_OK", "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn every_status_has_its_sentence_and_others_are_called_unknown() {
+        for row in TABLE {
+            assert_eq!(vt_status_string(row.status), row.sentence.as_ptr());
+        }
+        for unknown in [1, -9999, i32::MIN, i32::MAX] {
+            assert_eq!(vt_status_string(Status(unknown)), UNKNOWN.as_ptr());
+        }
+    }
+}

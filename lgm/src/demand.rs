@@ -1,0 +1,65 @@
+//! Demand: how many pages each step holds, and how many of them the budget lacks.
+//!
+//! In: the graph. Out: pages live at each step, and what an op needs at the least. Counted in pages
+//! *after* rounding, because pages are what is short.
+
+use vtensor::{Bytes, OpIndex};
+
+use crate::graph::{Graph, Holding};
+
+/// Pages of paged tensors that are live at each step when nothing moves.
+#[must_use]
+pub fn live_pages(graph: &Graph<'_>) -> Vec<i64> {
+    let mut change = vec![0_i64; graph.steps() as usize + 1];
+    for (tensor, node) in graph.held(Holding::Paged) {
+        let life = graph.life(tensor);
+        change[life.start as usize] += i64::from(node.pieces);
+        change[life.end as usize] -= i64::from(node.pieces);
+    }
+    prefix_sums(&change)
+}
+
+/// Running sums; the last element, the change behind the last step, is left out.
+pub(crate) fn prefix_sums(change: &[i64]) -> Vec<i64> {
+    let mut sum = 0;
+    let steps = change.len() - 1;
+    change[..steps]
+        .iter()
+        .map(|c| {
+            sum += c;
+            sum
+        })
+        .collect()
+}
+
+/// Pages of paged tensors that each op touches: what must be there whatever moves.
+#[must_use]
+pub fn op_pages(graph: &Graph<'_>) -> Vec<i64> {
+    (0..graph.skeleton.ops.len())
+        .map(|row| {
+            let accesses = graph.skeleton.accesses_of(OpIndex::from_index(row));
+            let paged = accesses.iter().map(|access| graph.node(access.tensor));
+            paged
+                .filter(|node| node.holding == Holding::Paged)
+                .map(|node| i64::from(node.pieces))
+                .sum()
+        })
+        .collect()
+}
+
+/// Bytes live at the worst step when nothing moves, without rounding.
+#[must_use]
+pub fn peak_bytes(graph: &Graph<'_>) -> Bytes {
+    let mut change = vec![0_i64; graph.steps() as usize + 1];
+    for holding in [Holding::Paged, Holding::Pool, Holding::Parked] {
+        for (tensor, _) in graph.held(holding) {
+            let life = graph.life(tensor);
+            let bytes = i64::try_from(graph.skeleton.tensor(tensor).bytes.0)
+                .expect("limits: a tensor has at most 2^43 bytes");
+            change[life.start as usize] += bytes;
+            change[life.end as usize] -= bytes;
+        }
+    }
+    let peak = prefix_sums(&change).into_iter().max().unwrap_or(0);
+    Bytes(u64::try_from(peak).expect("every tensor is freed after it is counted"))
+}

@@ -1,0 +1,69 @@
+//! The pool: where small tensors live, each at one place for life.
+//!
+//! A page for each small tensor would cost up to three times the bytes of some models. In: the
+//! graph. Out: a byte offset for each pool tensor, such that tensors that live at the same time
+//! do not overlap. The pool's pages never move.
+
+use vtensor::limits::TENSOR_ALIGN;
+use vtensor::{Bytes, PageBytes, TensorId};
+
+use crate::graph::{Graph, Holding};
+use crate::packing::{Block, pack};
+
+/// Where the pool's tensors are.
+#[derive(Debug)]
+pub struct Pool {
+    offsets: Vec<Option<u64>>,
+    bytes: Bytes,
+}
+
+impl Pool {
+    /// Places the pool tensors of a graph.
+    #[must_use]
+    pub fn pack(graph: &Graph<'_>) -> Self {
+        let align = sub_page_align(graph.page);
+        let blocks: Vec<Block> = graph
+            .held(Holding::Pool)
+            .map(|(tensor, node)| Block {
+                tensor,
+                life: graph.life(tensor),
+                bytes: graph
+                    .skeleton
+                    .tensor(tensor)
+                    .bytes
+                    .0
+                    .next_multiple_of(align),
+                whole_life: node.persistent,
+            })
+            .collect();
+        let mut offsets = vec![None; graph.skeleton.tensors.len()];
+        let mut bytes = 0;
+        for (block, offset) in pack(blocks) {
+            offsets[block.tensor.index()] = Some(offset);
+            bytes = bytes.max(offset + block.bytes);
+        }
+        Self {
+            offsets,
+            bytes: Bytes(bytes),
+        }
+    }
+
+    /// Where a pool tensor begins, in bytes from the pool's start.
+    #[must_use]
+    pub fn offset(&self, tensor: TensorId) -> Option<u64> {
+        self.offsets[tensor.index()]
+    }
+
+    /// The size of the pool.
+    #[must_use]
+    pub fn bytes(&self) -> Bytes {
+        self.bytes
+    }
+}
+
+/// The alignment of tensors inside a page: [`TENSOR_ALIGN`], and so coarse that a program can be
+/// executed on the smallest pages with every offset scaled down exactly.
+#[must_use]
+pub fn sub_page_align(page: PageBytes) -> u64 {
+    TENSOR_ALIGN.max(page.get() / PageBytes::MIN.get())
+}
