@@ -125,7 +125,9 @@ enum Which {
     Spill,
 }
 
-/// Whether the third iteration will start with the knowledge that the second one had.
+/// Whether the third iteration will start with the knowledge that the second one had. It will if
+/// V5 and V8 hold: a copy writes where its namesake of the iteration before wrote, so it knows
+/// that one to be complete. This is their counterpart.
 pub(super) fn same_knowledge(first: Known, second: Known) -> Verdict {
     if first == second {
         return Ok(());
@@ -136,4 +138,19 @@ pub(super) fn same_knowledge(first: Known, second: Known) -> Verdict {
         first.outs, first.ins, second.outs, second.ins
     );
     refuse(Rule::V11, At::Table, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knowledge_must_not_shrink() {
+        let known = |outs, ins| Known { outs, ins };
+        assert_eq!(same_knowledge(known(0, 2), known(0, 2)), Ok(()));
+        for second in [known(-1, 2), known(0, 1)] {
+            let verdict = same_knowledge(known(0, 2), second);
+            assert_eq!(verdict.map_err(|v| v.rule), Err(Rule::V11));
+        }
+    }
 }
