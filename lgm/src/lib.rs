@@ -27,3 +27,4 @@ pub mod queues;
 pub mod schedule;
 pub mod select;
 pub mod skeleton;
+pub mod verify;
