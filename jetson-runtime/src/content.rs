@@ -9,7 +9,7 @@
 use std::ptr::{self, NonNull};
 
 use lgm::plan::Plan;
-use vtensor::{Bytes, Pieces, Place, TensorId};
+use vtensor::{Bytes, Pieces, TensorId};
 
 use crate::error::RuntimeError;
 use crate::scale::{Scale, to_usize};
@@ -50,7 +50,7 @@ pub(crate) struct Content {
 
 impl Content {
     /// The places at the boundary of an iteration.
-    pub(crate) fn home(plan: &Plan, scale: Scale, map: &WindowMap) -> Result<Self, RuntimeError> {
+    pub(crate) fn home(plan: &Plan, scale: Scale, map: &WindowMap) -> Self {
         let mut segments = Vec::with_capacity(plan.program.homes.len());
         for home in &plan.program.homes {
             let pieces = Pieces::of(
@@ -62,17 +62,10 @@ impl Content {
                 .expect("HOME names pieces that exist");
             let bytes = scale.bytes(bytes.0);
             let start = u64::from(home.pieces.first) * scale.page().get();
-            let device = match home.place {
-                Some(place) => {
-                    let offset = scale.offset("windows", place.offset)?;
-                    Some(map.pointer(Place { offset, ..place }, to_usize(bytes)))
-                }
-                None => None,
-            };
-            let slot = match home.slot {
-                Some(slot) => Some(scale.offset("spill tier", slot)?),
-                None => None,
-            };
+            let device = home
+                .place
+                .map(|place| map.pointer(scale.place(place), to_usize(bytes)));
+            let slot = home.slot.map(|slot| scale.offset(slot));
             segments.push(Segment {
                 tensor: home.tensor,
                 start,
@@ -82,7 +75,7 @@ impl Content {
                 lost: false,
             });
         }
-        Ok(Self::new(plan, scale, segments))
+        Self::new(plan, scale, segments)
     }
 
     /// Content of `segments`, in any order, which must hold every persistent byte once.

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use nix::errno::Errno;
-use vtensor::{Bytes, OpIndex, PageBytes, StepIndex, TensorId};
+use vtensor::{Bytes, OpIndex, StepIndex, TensorId};
 
 use crate::failure::Failure;
 
@@ -30,18 +30,16 @@ pub enum RuntimeError {
     },
     /// An offset of the plan does not survive the division by the scale.
     #[error(
-        "offset {offset} of the {what} is no multiple of the scale {ratio}; take an executed page \
-         of at least {} bytes", page_min.get()
+        "offsets of the plan are multiples of {divisor} bytes, the scale wants {ratio}; take an \
+         executed page of at least {} bytes", page_min.0
     )]
     Indivisible {
-        /// Where the offset is.
-        what: &'static str,
-        /// The offset, in bytes of the planned size.
-        offset: u64,
+        /// What all offsets of the plan are multiples of.
+        divisor: u64,
         /// Planned page over executed page.
         ratio: u64,
         /// The smallest executed page with which the plan works.
-        page_min: PageBytes,
+        page_min: Bytes,
     },
     /// The plan has a kind of step that this runtime does not know.
     #[error("step {0} has a kind that this runtime does not know; use the runtime of its planner")]

@@ -15,7 +15,7 @@
 //! | [`planned`] | the phase before, and the freeze |
 //! | [`frozen`], [`step`] | the step path |
 //! | [`boundary`] | reads, writes and numbers between iterations |
-//! | [`failed`], `residency` | the phase after: what is intact, and where |
+//! | [`failed`], `residency`, `ledger` | the phase after: what is intact, and where |
 //! | `content` | where persistent bytes are while nothing moves |
 //! | `table` | the program in executed sizes, with addresses |
 //! | `engine` | the threads that copy |
@@ -45,6 +45,7 @@ pub mod failed;
 pub mod failure;
 pub mod fault;
 pub mod frozen;
+mod ledger;
 pub mod memory;
 pub mod options;
 pub mod planned;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use lgm::plan::Plan;
+use lgm::verify::VerifiedPlan;
 use tracing::info;
 use vtensor::{Bytes, TensorId};
 
@@ -19,7 +20,7 @@ use crate::options::Options;
 use crate::scale::{Scale, to_usize};
 use crate::spill::Tier;
 use crate::table::Table;
-use crate::window_map::{MapNeeds, WindowMap};
+use crate::window_map::{MapNeeds, WindowMap, mappings_now};
 
 /// Initial contents pass through a buffer of at most this many bytes.
 const FILL_BYTES_MAX: u64 = 1 << 20;
@@ -34,11 +35,16 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// The same without asking for a proof: for this crate, whose public constructors all do.
-    pub(crate) fn from_plan(plan: Plan, options: Options) -> Result<Self, RuntimeError> {
+    /// Checks a verified plan against this machine.
+    ///
+    /// # Errors
+    /// If the executed page, the kernel's limits or a kind of step do not fit.
+    pub fn new(plan: VerifiedPlan, options: Options) -> Result<Self, RuntimeError> {
+        let plan = plan.into_inner();
         let planned_page = plan.program.page_bytes;
-        let scale = Scale::new(planned_page, options.executed_page.unwrap_or(planned_page))?;
-        let needs = MapNeeds::check(&plan.program, scale, &options.limits)?;
+        let scale = Scale::of(&plan.program, options.executed_page.unwrap_or(planned_page))?;
+        Table::check_kinds(&plan.program)?;
+        let needs = MapNeeds::check(&plan.program, scale, &options.limits, mappings_now())?;
         let planned = Self {
             plan,
             options,
@@ -111,8 +117,8 @@ impl Planned {
         let tier = Tier::new(&options.spill, scale.bytes(program.spill_bytes.0))?;
         let arena = Arena::new(program.arena_pages, scale.page())?;
         let map = WindowMap::new(program, scale, &arena, needs, !options.lazy_page_tables)?;
-        let table = Table::new(&plan, scale, &map)?;
-        let content = Content::home(&plan, scale, &map)?;
+        let table = Table::new(&plan, scale, &map);
+        let content = Content::home(&plan, scale, &map);
         bring_home(&content, &tier, fill)?;
         let counters = Counters::new(table.outs.len() as u64, table.ins.len() as u64);
         let (tier, counters) = (Arc::new(tier), Arc::new(counters));

@@ -11,12 +11,11 @@
 //!
 //! Limits: a few maps as large as the program; for failures, not for the step path.
 
-use std::collections::BTreeMap;
-
 use lgm::plan::Plan;
 use vtensor::{Bytes, Mode, Place, StepIndex, TensorId};
 
 use crate::content::Segment;
+use crate::ledger::{Held, Ledger};
 use crate::scale::{Scale, to_usize};
 use crate::table::{Command, Table};
 use crate::window_map::WindowMap;
@@ -35,81 +34,6 @@ pub(crate) struct Progress {
     /// Commands that have begun and failed, by direction and number since the freeze: what they
     /// were to write is torn, and the slot of an in cannot be trusted. No other has begun.
     pub(crate) torn: [Option<u64>; 2],
-}
-
-/// Bytes of a tensor that some memory holds.
-#[derive(Clone, Copy, Debug)]
-struct Held {
-    end: u64,
-    tensor: TensorId,
-    /// The offset of the first byte in its tensor.
-    offset: u64,
-    version: u64,
-    /// The address of the first byte; 0 in the spill tier.
-    address: usize,
-}
-
-/// A memory: what each range holds, by its first byte.
-#[derive(Debug, Default)]
-struct Memory(BTreeMap<u64, Held>);
-
-impl Memory {
-    /// What lies in a range, cut to it.
-    fn over(&self, start: u64, end: u64) -> Vec<(u64, Held)> {
-        let first = self
-            .0
-            .range(..start)
-            .next_back()
-            .map_or(start, |(&first, _)| first);
-        let under = self
-            .0
-            .range(first..end)
-            .filter(|(_, held)| held.end > start);
-        under
-            .map(|(&first, held)| held.cut(first, start, end))
-            .collect()
-    }
-
-    fn erase(&mut self, start: u64, end: u64) {
-        for (first, part) in self.over(start, end) {
-            let whole = self
-                .0
-                .range(..=first)
-                .next_back()
-                .map(|(&key, &held)| (key, held));
-            let (key, held) = whole.expect("a part is part of an entry");
-            self.0.remove(&key);
-            for (from, to) in [(key, first), (part.end, held.end)] {
-                if from < to {
-                    let (from, rest) = held.cut(key, from, to);
-                    self.0.insert(from, rest);
-                }
-            }
-        }
-    }
-
-    fn put(&mut self, start: u64, held: Held) {
-        self.erase(start, held.end);
-        self.0.insert(start, held);
-    }
-}
-
-impl Held {
-    /// The part inside `start .. end` of what begins at `first`.
-    fn cut(&self, first: u64, start: u64, end: u64) -> (u64, Self) {
-        let skip = start.saturating_sub(first);
-        let part = Self {
-            end: self.end.min(end),
-            offset: self.offset + skip,
-            address: if self.address == 0 {
-                0
-            } else {
-                self.address + to_usize(skip)
-            },
-            ..*self
-        };
-        (first + skip, part)
-    }
 }
 
 /// A range of the arena with the bytes of a tensor that lie on it.
@@ -134,8 +58,8 @@ struct Replay<'a> {
     table: &'a Table,
     scale: Scale,
     map: &'a WindowMap,
-    device: Memory,
-    spill: Memory,
+    device: Ledger,
+    spill: Ledger,
     /// How often each tensor was written.
     versions: Vec<u64>,
 }
@@ -153,8 +77,8 @@ pub(crate) fn residency(
         table,
         scale,
         map,
-        device: Memory::default(),
-        spill: Memory::default(),
+        device: Ledger::default(),
+        spill: Ledger::default(),
         versions: vec![0; plan.skeleton.tensors.len()],
     };
     replay.home();
@@ -177,22 +101,16 @@ pub(crate) fn residency(
 impl Replay<'_> {
     /// The arena's ranges under a place of the plan.
     fn parts(&self, place: Place, planned_bytes: u64) -> Vec<Part> {
-        let exact = |planned| {
-            self.scale
-                .offset("windows", planned)
-                .expect("checked at freeze")
-        };
-        let at = Place {
-            offset: exact(place.offset),
-            ..place
-        };
         let bytes = self.scale.bytes(planned_bytes);
-        let address = self.map.pointer(at, to_usize(bytes)).as_ptr() as usize;
+        let address = self
+            .map
+            .pointer(self.scale.place(place), to_usize(bytes))
+            .as_ptr() as usize;
         let mut skip = 0;
         let ranges = self.plan.program.arena_ranges(place, Bytes(planned_bytes));
         ranges
             .map(|range| {
-                let start = exact(range.start);
+                let start = self.scale.offset(range.start);
                 let end = self.scale.bytes(range.end);
                 let part = Part {
                     start,
@@ -227,10 +145,7 @@ impl Replay<'_> {
                 self.occupy(place, bytes, held);
             }
             if let Some(slot) = home.slot {
-                let slot = self
-                    .scale
-                    .offset("spill tier", slot)
-                    .expect("checked at freeze");
+                let slot = self.scale.offset(slot);
                 let end = slot + self.scale.bytes(bytes);
                 self.spill.put(slot, Held { end, ..held });
             }
@@ -369,8 +284,8 @@ impl Replay<'_> {
     fn segments(&self, progress: Progress) -> Vec<Segment> {
         let tensors = &self.plan.skeleton.tensors;
         let mut copies: Vec<Vec<(Held, u64, bool)>> = vec![Vec::new(); tensors.len()];
-        for (memory, on_device) in [(&self.device, true), (&self.spill, false)] {
-            for (&start, held) in &memory.0 {
+        for (ledger, on_device) in [(&self.device, true), (&self.spill, false)] {
+            for (start, held) in ledger.all() {
                 if held.version == self.versions[held.tensor.index()] {
                     copies[held.tensor.index()].push((*held, start, on_device));
                 }

@@ -8,8 +8,9 @@
 //! cannot run into a neighbour because every neighbour starts at a multiple of r. With r = 1
 //! nothing changes. Limit: with r > 1 tensors are aligned to 512 / r bytes only.
 
+use lgm::program::Program;
 use nix::unistd::{SysconfVar, sysconf};
-use vtensor::PageBytes;
+use vtensor::{Bytes, PageBytes, Place};
 
 use crate::error::RuntimeError;
 
@@ -33,13 +34,28 @@ pub(crate) fn system_page() -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
     executed: PageBytes,
-    planned: PageBytes,
     shift: u32,
 }
 
 impl Scale {
-    /// The scale that turns pages of `planned` bytes into pages of `executed` bytes.
-    pub(crate) fn new(planned: PageBytes, executed: PageBytes) -> Result<Self, RuntimeError> {
+    /// The scale that executes a program, with its pages shrunk to `executed` bytes.
+    pub(crate) fn of(program: &Program, executed: PageBytes) -> Result<Self, RuntimeError> {
+        let planned = program.page_bytes;
+        let scale = Self::between(planned, executed)?;
+        let any = offsets(program).fold(0, |any, offset| any | offset);
+        if any & (scale.ratio() - 1) != 0 {
+            // Below the ratio, hence below the planned page over the smallest one.
+            let divisor = 1 << any.trailing_zeros();
+            return Err(RuntimeError::Indivisible {
+                divisor,
+                ratio: scale.ratio(),
+                page_min: Bytes(planned.get() / divisor),
+            });
+        }
+        Ok(scale)
+    }
+
+    fn between(planned: PageBytes, executed: PageBytes) -> Result<Self, RuntimeError> {
         let system = system_page();
         if executed > planned || executed.get() < system {
             return Err(RuntimeError::PageSize {
@@ -48,11 +64,8 @@ impl Scale {
                 system,
             });
         }
-        Ok(Self {
-            executed,
-            planned,
-            shift: planned.get().trailing_zeros() - executed.get().trailing_zeros(),
-        })
+        let shift = planned.get().trailing_zeros() - executed.get().trailing_zeros();
+        Ok(Self { executed, shift })
     }
 
     /// The executed page.
@@ -65,26 +78,47 @@ impl Scale {
         1 << self.shift
     }
 
-    /// An offset, which must divide.
-    pub(crate) fn offset(self, what: &'static str, planned: u64) -> Result<u64, RuntimeError> {
+    /// An offset of the program.
+    ///
+    /// # Panics
+    /// If it does not divide, which [`Self::of`] has ruled out.
+    pub(crate) const fn offset(self, planned: u64) -> u64 {
         let executed = planned >> self.shift;
-        if executed << self.shift == planned {
-            return Ok(executed);
+        assert!(
+            executed << self.shift == planned,
+            "the scale fits the program"
+        );
+        executed
+    }
+
+    /// A place of the program, with its offset as executed.
+    pub(crate) const fn place(self, planned: Place) -> Place {
+        Place {
+            window: planned.window,
+            offset: self.offset(planned.offset),
         }
-        let divisor = 1_u64 << planned.trailing_zeros();
-        Err(RuntimeError::Indivisible {
-            what,
-            offset: planned,
-            ratio: self.ratio(),
-            page_min: PageBytes::new(self.planned.get() / divisor)
-                .expect("the quotient lies between the executed and the planned page"),
-        })
     }
 
     /// An amount of bytes, rounded up.
     pub(crate) const fn bytes(self, planned: u64) -> u64 {
         planned.div_ceil(self.ratio())
     }
+}
+
+/// Every offset in a program: in windows, and in the spill tier.
+fn offsets(program: &Program) -> impl Iterator<Item = u64> {
+    let places = program.places.iter().map(|place| place.offset);
+    let outs = program
+        .outs
+        .iter()
+        .flat_map(|out| [out.source.offset, out.slot]);
+    let ins = program
+        .ins
+        .iter()
+        .flat_map(|r#in| [r#in.destination.offset, r#in.slot]);
+    let homes = program.homes.iter();
+    let homes = homes.flat_map(|home| [home.place.map(|place| place.offset), home.slot]);
+    places.chain(outs).chain(ins).chain(homes.flatten())
 }
 
 #[cfg(test)]
@@ -97,46 +131,32 @@ mod tests {
 
     #[test]
     fn offsets_divide_and_bytes_round_up() {
-        let scale = Scale::new(page(2 << 20), page(4096)).unwrap();
+        let scale = Scale::between(page(2 << 20), page(4096)).unwrap();
         assert_eq!(scale.ratio(), 512);
-        assert_eq!(scale.offset("window", 1536).unwrap(), 3);
-        assert_eq!(scale.offset("window", 5 << 21).unwrap(), 5 << 12);
+        assert_eq!(scale.offset(1536), 3);
+        assert_eq!(scale.offset(5 << 21), 5 << 12);
         for (planned, executed) in [(0, 0), (1, 1), (512, 1), (513, 2), ((2 << 20) + 1, 4097)] {
             assert_eq!(scale.bytes(planned), executed);
         }
     }
 
     #[test]
-    fn the_advice_for_an_indivisible_offset_works() {
-        let planned = page(4 << 20);
-        let error = Scale::new(planned, page(4096)).unwrap().offset("w", 512);
-        let Err(RuntimeError::Indivisible {
-            page_min,
-            ratio: 1024,
-            ..
-        }) = error
-        else {
-            panic!("{error:?}");
-        };
-        assert_eq!(
-            Scale::new(planned, page_min)
-                .unwrap()
-                .offset("w", 512)
-                .unwrap(),
-            1
-        );
+    #[should_panic(expected = "the scale fits the program")]
+    fn an_indivisible_offset_is_a_bug() {
+        let scale = Scale::between(page(4 << 20), page(4096)).unwrap();
+        let _ = scale.offset(512);
     }
 
     #[test]
     fn pages_between_system_and_plan_only() {
         let planned = page(1 << 16);
-        assert!(Scale::new(planned, planned).is_ok());
+        assert!(Scale::between(planned, planned).is_ok());
         for executed in [1 << 17, system_page() / 2] {
             if let Ok(executed) = PageBytes::new(executed) {
-                let scale = Scale::new(planned, executed);
+                let scale = Scale::between(planned, executed);
                 assert!(
                     matches!(scale, Err(RuntimeError::PageSize { .. })),
-                    "{executed:?}"
+                    "{scale:?}"
                 );
             }
         }

@@ -7,7 +7,10 @@
 use std::ptr::NonNull;
 
 use lgm::plan::Plan;
-use vtensor::{Mode, OpIndex, PieceRun, Place, StepCounts, StepIndex, StepKind, TensorId};
+use lgm::program::{Program, Step};
+use vtensor::{
+    Bytes, In, Mode, OpIndex, Out, PieceRun, Place, StepCounts, StepIndex, StepKind, TensorId,
+};
 
 use crate::copier::Transfer;
 use crate::error::RuntimeError;
@@ -60,11 +63,20 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// Refuses steps that this runtime cannot run.
+    pub(crate) fn check_kinds(program: &Program) -> Result<(), RuntimeError> {
+        let known = |step: &Step| matches!(step.kind, StepKind::App(_));
+        match program.steps.iter().position(|step| !known(step)) {
+            Some(step) => Err(RuntimeError::StepKind(StepIndex::from_index(step))),
+            None => Ok(()),
+        }
+    }
+
     /// The tables of a plan.
-    pub(crate) fn new(plan: &Plan, scale: Scale, map: &WindowMap) -> Result<Self, RuntimeError> {
+    pub(crate) fn new(plan: &Plan, scale: Scale, map: &WindowMap) -> Self {
         let lowering = Lowering { plan, scale, map };
-        let (steps, accesses) = lowering.steps()?;
-        let (outs, ins) = lowering.commands()?;
+        let (steps, accesses) = lowering.steps();
+        let (outs, ins) = lowering.commands();
         let table = Self {
             steps,
             accesses,
@@ -72,7 +84,7 @@ impl Table {
             ins,
         };
         table.check();
-        Ok(table)
+        table
     }
 
     /// What the executor counts on, checked again where it is used (V1, and E's base).
@@ -116,13 +128,13 @@ impl Table {
 }
 
 /// The step that releases each of `count` commands: the first whose released count covers it.
-pub(crate) fn release_steps(
-    plan: &Plan,
+fn release_steps(
+    program: &Program,
     count: usize,
     released: impl Fn(&StepCounts) -> i64,
 ) -> Vec<StepIndex> {
     let mut steps = Vec::with_capacity(count);
-    for (index, step) in plan.program.steps.iter().enumerate() {
+    for (index, step) in program.steps.iter().enumerate() {
         let covered = usize::try_from(released(&step.counts)).expect("counts start at 0");
         assert!(covered >= steps.len(), "released counts never go back");
         steps.resize(covered, StepIndex::from_index(index));
@@ -138,20 +150,19 @@ struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
-    fn pointer(&self, place: Place, bytes: usize) -> Result<NonNull<u8>, RuntimeError> {
-        let offset = self.scale.offset("windows", place.offset)?;
-        Ok(self.map.pointer(Place { offset, ..place }, bytes))
+    fn pointer(&self, place: Place, bytes: usize) -> NonNull<u8> {
+        self.map.pointer(self.scale.place(place), bytes)
     }
 
-    fn steps(&self) -> Result<(Vec<StepRow>, Vec<AccessRow>), RuntimeError> {
+    fn steps(&self) -> (Vec<StepRow>, Vec<AccessRow>) {
         let Plan {
             skeleton, program, ..
         } = self.plan;
         let mut steps = Vec::with_capacity(program.steps.len());
         let mut rows = Vec::with_capacity(program.places.len());
-        for (index, step) in program.steps.iter().enumerate() {
+        for step in &program.steps {
             let StepKind::App(op) = step.kind else {
-                return Err(RuntimeError::StepKind(StepIndex::from_index(index)));
+                unreachable!("other kinds were refused before");
             };
             let accesses = skeleton.accesses_of(op);
             let first_place = step.first_place as usize;
@@ -161,7 +172,7 @@ impl Lowering<'_> {
                 rows.push(AccessRow {
                     tensor: access.tensor,
                     mode: access.mode,
-                    pointer: self.pointer(*place, bytes)?,
+                    pointer: self.pointer(*place, bytes),
                     bytes,
                 });
             }
@@ -178,68 +189,113 @@ impl Lowering<'_> {
                 counts: step.counts,
             });
         }
-        Ok((steps, rows))
+        (steps, rows)
     }
 
-    fn commands(&self) -> Result<(Vec<Command>, Vec<Command>), RuntimeError> {
+    fn commands(&self) -> (Vec<Command>, Vec<Command>) {
         let program = &self.plan.program;
-        let out_steps = release_steps(self.plan, program.outs.len(), |c| c.out_released);
-        let in_steps = release_steps(self.plan, program.ins.len(), |c| c.in_released);
-        let outs = program
-            .outs
-            .iter()
-            .zip(out_steps)
-            .enumerate()
-            .map(|(index, (out, step))| {
-                let planned = (Direction::Out, out.tensor, out.pieces, out.bytes.0);
-                self.command(index, step, planned, out.source, out.slot, 0)
-            });
-        let ins = program
-            .ins
-            .iter()
-            .zip(in_steps)
-            .enumerate()
-            .map(|(index, (r#in, step))| {
-                let planned = (Direction::In, r#in.tensor, r#in.pieces, r#in.bytes.0);
-                self.command(
-                    index,
-                    step,
-                    planned,
-                    r#in.destination,
-                    r#in.slot,
-                    r#in.after_out,
-                )
-            });
-        Ok((
-            outs.collect::<Result<_, _>>()?,
-            ins.collect::<Result<_, _>>()?,
-        ))
+        let out_steps = release_steps(program, program.outs.len(), |c| c.out_released);
+        let in_steps = release_steps(program, program.ins.len(), |c| c.in_released);
+        let outs = program.outs.iter().map(PlannedCopy::from).zip(out_steps);
+        let ins = program.ins.iter().map(PlannedCopy::from).zip(in_steps);
+        let command = |(index, (copy, step))| self.command(index, copy, step);
+        (
+            outs.enumerate().map(command).collect(),
+            ins.enumerate().map(command).collect(),
+        )
     }
 
-    fn command(
-        &self,
-        index: usize,
-        released_by: StepIndex,
-        (direction, tensor, pieces, planned_bytes): (Direction, TensorId, PieceRun, u64),
-        place: Place,
-        slot: u64,
-        after_out: i64,
-    ) -> Result<Command, RuntimeError> {
-        let bytes = to_usize(self.scale.bytes(planned_bytes));
+    fn command(&self, index: usize, copy: PlannedCopy, released_by: StepIndex) -> Command {
+        let bytes = to_usize(self.scale.bytes(copy.bytes.0));
         let transfer = Transfer {
-            direction,
-            tensor,
-            pieces,
-            device: self.pointer(place, bytes)?,
-            slot: self.scale.offset("spill tier", slot)?,
+            direction: copy.direction,
+            tensor: copy.tensor,
+            pieces: copy.pieces,
+            device: self.pointer(copy.place, bytes),
+            slot: self.scale.offset(copy.slot),
             bytes,
-            planned_bytes,
+            planned_bytes: copy.bytes.0,
         };
-        Ok(Command {
+        Command {
             transfer,
             index: u32::try_from(index).expect("tables hold at most 2^32 rows"),
             released_by,
-            after_out,
-        })
+            after_out: copy.after_out,
+        }
+    }
+}
+
+/// What outs and ins have in common.
+#[derive(Clone, Copy)]
+struct PlannedCopy {
+    direction: Direction,
+    tensor: TensorId,
+    pieces: PieceRun,
+    bytes: Bytes,
+    place: Place,
+    slot: u64,
+    after_out: i64,
+}
+
+impl From<&Out> for PlannedCopy {
+    fn from(out: &Out) -> Self {
+        Self {
+            direction: Direction::Out,
+            tensor: out.tensor,
+            pieces: out.pieces,
+            bytes: out.bytes,
+            place: out.source,
+            slot: out.slot,
+            after_out: 0,
+        }
+    }
+}
+
+impl From<&In> for PlannedCopy {
+    fn from(r#in: &In) -> Self {
+        Self {
+            direction: Direction::In,
+            tensor: r#in.tensor,
+            pieces: r#in.pieces,
+            bytes: r#in.bytes,
+            place: r#in.destination,
+            slot: r#in.slot,
+            after_out: r#in.after_out,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::Arena;
+    use crate::tests::plans;
+    use crate::window_map::{MapLimits, MapNeeds};
+
+    #[test]
+    fn one_engine_takes_commands_by_release_step_and_outs_first() {
+        let plan = plans::shared_page(plans::PAGE);
+        let program = &plan.program;
+        let scale = Scale::of(program, program.page_bytes).unwrap();
+        let arena = Arena::new(program.arena_pages, scale.page()).unwrap();
+        let needs = MapNeeds::check(program, scale, &MapLimits::default(), 0).unwrap();
+        let map = WindowMap::new(program, scale, &arena, needs, true).unwrap();
+        let queue = Table::new(&plan, scale, &map).single_queue();
+        let order: Vec<_> = queue
+            .iter()
+            .map(|c| (c.released_by.0, c.transfer.direction, c.index))
+            .collect();
+        let [out, r#in] = [Direction::Out, Direction::In];
+        assert_eq!(
+            order,
+            [
+                (0, out, 0),
+                (0, out, 1),
+                (0, r#in, 0),
+                (1, out, 2),
+                (1, r#in, 1),
+                (1, r#in, 2)
+            ]
+        );
     }
 }

@@ -50,14 +50,15 @@ pub(crate) struct MapNeeds {
 }
 
 impl MapNeeds {
-    /// What the windows of `program` take, within the limits.
+    /// What the windows of `program` take, within the limits, in a process with so many mappings.
     pub(crate) fn check(
         program: &Program,
         scale: Scale,
         limits: &MapLimits,
+        mappings: u64,
     ) -> Result<Self, RuntimeError> {
         let limit = limits.mappings_max.unwrap_or_else(mappings_max);
-        let free = limit.saturating_sub(mappings_now().saturating_add(MAPPINGS_RESERVED));
+        let free = limit.saturating_sub(mappings.saturating_add(MAPPINGS_RESERVED));
         let guarded = Self::of(program, scale, system_page());
         let bare = Self::of(program, scale, 0);
         let Some(needs) = [guarded, bare]
@@ -224,4 +225,72 @@ fn mappings_max() -> u64 {
 /// How many mappings this process has.
 pub(crate) fn mappings_now() -> u64 {
     fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::plans;
+
+    const RUNS: u64 = 400;
+    const WINDOWS: u64 = 200;
+    const IN_USE: u64 = 150;
+
+    fn check(mappings_max: Option<u64>) -> Result<(Program, Scale, MapNeeds), RuntimeError> {
+        let program = plans::rotation(plans::PAGE, 400, 200).program;
+        let scale = Scale::of(&program, program.page_bytes).unwrap();
+        let limits = MapLimits {
+            mappings_max,
+            ..MapLimits::default()
+        };
+        let needs = MapNeeds::check(&program, scale, &limits, IN_USE)?;
+        Ok((program, scale, needs))
+    }
+
+    #[test]
+    fn windows_alias_pages_between_guards() {
+        let (program, scale, needs) = check(None).unwrap();
+        assert_eq!(needs.mappings, RUNS + WINDOWS + 1);
+        let arena = Arena::new(program.arena_pages, scale.page()).unwrap();
+        let map = WindowMap::new(&program, scale, &arena, needs, true).unwrap();
+        let guards = (WINDOWS + 1) * system_page();
+        assert_eq!(map.virtual_bytes(), RUNS * 4096 + guards);
+        let place = |window, offset| Place {
+            window: WindowId(window),
+            offset,
+        };
+        let [first, second] = [0, 1].map(|window| map.pointer(place(window, 0), 8192));
+        let between = second.as_ptr() as u64 - first.as_ptr() as u64;
+        assert_eq!(between, 8192 + system_page());
+    }
+
+    #[test]
+    fn guards_are_left_out_where_mappings_are_short() {
+        let short = IN_USE + MAPPINGS_RESERVED + RUNS;
+        let (program, scale, needs) = check(Some(short)).unwrap();
+        assert_eq!(needs.mappings, RUNS);
+        let arena = Arena::new(program.arena_pages, scale.page()).unwrap();
+        let map = WindowMap::new(&program, scale, &arena, needs, true).unwrap();
+        assert_eq!(map.virtual_bytes(), RUNS * 4096);
+    }
+
+    #[test]
+    fn too_few_mappings_are_refused_with_advice() {
+        let limit = IN_USE + MAPPINGS_RESERVED + RUNS - 1;
+        let error = check(Some(limit)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the windows need 400 mappings of the kernel, 399 are free of 2597 \
+             (vm.max_map_count); plan with larger pages, or raise the limit"
+        );
+        assert!(check(Some(0)).is_err());
+    }
+
+    #[test]
+    fn runs_that_go_on_are_one_mapping() {
+        let run = |first, count| PageRun { first, count };
+        let runs = [run(3, 2), run(5, 1), run(5, 1), run(0, 1), run(1, 9)];
+        let joined: Vec<PageRun> = merged(&runs).collect();
+        assert_eq!(joined, [run(3, 3), run(5, 1), run(0, 10)]);
+    }
 }

@@ -5,12 +5,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use lgm::plan::Plan;
+use lgm::verify::VerifiedPlan;
 use vtensor::{Bytes, PageBytes};
 
 use super::model::Model;
 use super::{freeze, plans};
-use crate::window_map::mappings_now;
-use crate::{MapLimits, Options, RuntimeError, Spill};
+use crate::{MapLimits, Options, Planned, RuntimeError, Spill};
 
 /// An empty directory of this test's own.
 fn directory(name: &str) -> PathBuf {
@@ -28,57 +28,22 @@ fn refused(plan: &Plan, options: &Options) -> RuntimeError {
 }
 
 #[test]
-fn too_many_mappings_are_refused_before_any_is_made() {
-    let plan = plans::rotation(plans::PAGE, 400, 200);
-    let limit = mappings_now() + 2048 + 200;
+fn too_many_mappings_are_refused_before_anything_is_taken() {
+    let plan = plans::swap(plans::PAGE);
     let limits = MapLimits {
-        mappings_max: Some(limit),
+        mappings_max: Some(100),
         ..MapLimits::default()
     };
-    let before = mappings_now();
-    let error = refused(
-        &plan,
-        &Options {
-            limits,
-            ..Options::default()
-        },
+    let options = Options {
+        limits,
+        ..Options::default()
+    };
+    let verified = VerifiedPlan::new(plan).unwrap();
+    let error = Planned::new(verified, options).unwrap_err();
+    assert!(
+        matches!(error, RuntimeError::Mappings { limit: 100, .. }),
+        "{error}"
     );
-    let RuntimeError::Mappings {
-        needed: 400,
-        limit: found,
-        ..
-    } = error
-    else {
-        panic!("{error}");
-    };
-    assert_eq!(found, limit);
-    assert!(error.to_string().contains("larger pages"), "{error}");
-    // Other tests run beside this one and map a little.
-    assert!(mappings_now() < before + 200);
-}
-
-#[test]
-fn guards_are_left_out_where_mappings_are_short() {
-    let plan = plans::rotation(plans::PAGE, 400, 200);
-    let full = freeze(&plan, &Options::default()).unwrap();
-    assert_eq!(full.stats().mappings, 400 + 201);
-    drop(full);
-    let mappings_max = Some(mappings_now() + 2048 + 500);
-    let limits = MapLimits {
-        mappings_max,
-        ..MapLimits::default()
-    };
-    let mut bare = freeze(
-        &plan,
-        &Options {
-            limits,
-            ..Options::default()
-        },
-    )
-    .unwrap();
-    assert_eq!(bare.stats().mappings, 400);
-    assert_eq!(bare.stats().virtual_bytes, Bytes(400 * 4096));
-    Model::new(&plan).iteration(&mut bare).unwrap();
 }
 
 #[test]
@@ -109,20 +74,29 @@ fn too_much_virtual_memory_is_refused() {
 
 #[test]
 fn a_scale_that_breaks_the_plan_is_refused_with_advice() {
-    let mut plan = plans::shared_page(2 << 20);
     let options = |page| Options {
         executed_page: Some(PageBytes::new(page).unwrap()),
         ..Options::default()
     };
-    freeze(&plan, &options(4096)).unwrap();
-    let error = refused(&plan, &options(4 << 20));
+    let error = refused(&plans::shared_page(2 << 20), &options(4 << 20));
     assert!(matches!(error, RuntimeError::PageSize { .. }), "{error}");
-    plan.program.page_bytes = PageBytes::new(4 << 20).unwrap();
+
+    // Slots are multiples of 4096 bytes, and the scale wants multiples of 8192.
+    let mut plan = plans::swap(32 << 20);
+    plan.program.spill_bytes.0 += 4096;
+    for slot in [
+        &mut plan.program.ins[0].slot,
+        &mut plan.program.outs[1].slot,
+        plan.program.homes[2].slot.as_mut().unwrap(),
+    ] {
+        *slot += 4096;
+    }
     let error = refused(&plan, &options(4096));
     let RuntimeError::Indivisible { page_min, .. } = error else {
         panic!("{error}");
     };
-    assert_eq!(page_min.get(), 8192);
+    let mut frozen = freeze(&plan, &options(page_min.0)).unwrap();
+    Model::new(&plan).iteration(&mut frozen).unwrap();
 }
 
 #[test]

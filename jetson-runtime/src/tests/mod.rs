@@ -1,12 +1,13 @@
 //! Tests of the whole runtime on plans made by hand.
+#![allow(clippy::cast_possible_truncation)]
 
 // Shared with the integration tests, each of which needs a part.
-#[allow(dead_code, unreachable_pub)]
+#[allow(clippy::cast_possible_truncation, dead_code, unreachable_pub)]
 #[path = "../../tests/support/model.rs"]
 mod model;
-#[allow(dead_code, missing_docs, unreachable_pub)]
+#[allow(clippy::cast_possible_truncation, dead_code, unreachable_pub)]
 #[path = "../../tests/support/plans.rs"]
-mod plans;
+pub(crate) mod plans;
 
 mod failures;
 mod limits;
@@ -18,13 +19,15 @@ use std::thread;
 use std::time::Duration;
 
 use lgm::plan::Plan;
+use lgm::verify::VerifiedPlan;
 
 use crate::{Frozen, Options, Planned, RuntimeError};
 
 /// Freezes a plan with the contents that a [`model::Model`] expects.
 fn freeze(plan: &Plan, options: &Options) -> Result<Frozen, RuntimeError> {
     let fill = |tensor, offset, bytes: &mut [u8]| model::fill(tensor, 0, offset, bytes);
-    Planned::from_plan(plan.clone(), options.clone())?.freeze(fill)
+    let verified = VerifiedPlan::new(plan.clone()).expect("plans made by hand hold");
+    Planned::new(verified, options.clone())?.freeze(fill)
 }
 
 /// Fails the test rather than to hang with it.

@@ -17,6 +17,9 @@ enum Call {
     Quiesce,
 }
 
+/// Calls that fail, and what their messages say.
+type Wrong<'a> = &'a [(Call, &'a str)];
+
 fn call(frozen: &mut Frozen, call: Call) -> Result<(), RuntimeError> {
     match call {
         Call::IterationBegin => frozen.iteration_begin(),
@@ -33,7 +36,7 @@ fn call(frozen: &mut Frozen, call: Call) -> Result<(), RuntimeError> {
 fn calls_out_of_order_change_nothing() {
     use Call::*;
     // Where the application is, the calls that fail there, and what the message must say.
-    let table: &[(&[Call], &[(Call, &str)])] = &[
+    let table: &[(&[Call], Wrong<'_>)] = &[
         (
             &[],
             &[
