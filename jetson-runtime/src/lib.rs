@@ -32,6 +32,32 @@
 //! that this crate keeps. Every public way in asks for a plan that the verifier has passed; that
 //! proof is what the `unsafe` code here stands on.
 //!
+//! ```
+//! use jetson_runtime::{Options, Planned, RuntimeError};
+//! use lgm::verify::VerifiedPlan;
+//! use vtensor::OpIndex;
+//!
+//! fn train(plan: VerifiedPlan, iterations: u32) -> Result<(), RuntimeError> {
+//!     let ops = plan.skeleton.ops.len();
+//!     let planned = Planned::new(plan, Options::default())?;
+//!     let mut frozen = planned.freeze(|_tensor, _offset, bytes| bytes.fill(0))?;
+//!     for _ in 0..iterations {
+//!         frozen.iteration_begin()?;
+//!         for op in 0..ops {
+//!             let mut step = frozen.step_begin(OpIndex::from_index(op))?;
+//!             for access in 0..step.len() {
+//!                 if step.mode(access).writes() {
+//!                     step.slice_mut(access)[0] = 1; // the op computes
+//!                 }
+//!             }
+//!             frozen.step_end()?;
+//!         }
+//!         frozen.iteration_end()?;
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
 //! Limits: Linux, 64 bits. *Not here*: planning and proving (crate `lgm`), recording, CUDA.
 
 mod arena;

@@ -38,7 +38,8 @@ pub fn process_pss() -> Result<Bytes, RuntimeError> {
     })
 }
 
-/// The memory that the machine could still give, if it tells.
+/// The memory that the machine could still give, if it tells. The limit of a control group is not
+/// in it: there the kernel ends the process, or the allocation of the arena fails.
 pub(crate) fn available() -> Option<Bytes> {
     field_bytes("/proc/meminfo", "MemAvailable:")
 }

@@ -28,6 +28,14 @@ fn resident() -> u64 {
     kib * 1024
 }
 
+/// Mappings of this process.
+fn mappings() -> u64 {
+    fs::read_to_string("/proc/self/maps")
+        .unwrap()
+        .lines()
+        .count() as u64
+}
+
 #[test]
 fn pss_counts_the_budget_once_where_rss_counts_every_window() {
     // Two tensors of 128 pages take turns in one frame; every page is in many windows.
@@ -36,11 +44,19 @@ fn pss_counts_the_budget_once_where_rss_counts_every_window() {
     let mut model = model::Model::new(&plan);
     let verified = VerifiedPlan::new(plan).unwrap();
     let (pss_before, rss_before) = (process_pss().unwrap(), resident());
+    let mappings_before = mappings();
     let planned = Planned::new(verified, Options::default()).unwrap();
     assert_eq!(planned.arena_bytes(), Bytes(arena));
     let mut frozen = planned
         .freeze(|tensor, offset, bytes| model::fill(tensor, 0, offset, bytes))
         .unwrap();
+    // Beside the windows: two engines' stacks with their guards, the spill tier, the heap.
+    let mapped = mappings() - mappings_before;
+    let said = frozen.stats().mappings;
+    assert!(
+        mapped <= said + 16 && said <= mapped,
+        "{mapped} mappings are there, {said} counted"
+    );
     model.iteration(&mut frozen).unwrap();
     let usage = frozen.usage().unwrap();
     assert_eq!(usage.arena_allocated, Bytes(arena));

@@ -12,12 +12,29 @@ use super::model::Model;
 use super::{freeze, plans};
 use crate::{MapLimits, Options, Planned, RuntimeError, Spill};
 
-/// An empty directory of this test's own.
-fn directory(name: &str) -> PathBuf {
-    let path = env::temp_dir().join(format!("vtensor-test-{}-{name}", std::process::id()));
-    let _ = fs::remove_dir_all(&path);
-    fs::create_dir_all(&path).unwrap();
-    path
+/// An empty directory of a test's own, gone after it.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = env::temp_dir().join(format!("vtensor-test-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn spill(&self) -> Spill {
+        Spill::File(self.0.clone())
+    }
+
+    fn files(&self) -> usize {
+        fs::read_dir(&self.0).unwrap().count()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
 }
 
 fn refused(plan: &Plan, options: &Options) -> RuntimeError {
@@ -110,8 +127,9 @@ fn an_arena_beyond_memory_is_refused() {
 #[test]
 fn foreign_directories_are_refused() {
     let plan = plans::swap(plans::PAGE);
-    let missing = directory("missing").join("none");
-    let file = directory("file").join("file");
+    let directory = Directory::new("foreign");
+    let missing = directory.0.join("none");
+    let file = directory.0.join("file");
     fs::write(&file, "").unwrap();
     // A directory in which nobody, not even the administrator, can make files.
     let unwritable = PathBuf::from("/proc/self");
@@ -139,8 +157,8 @@ fn foreign_directories_are_refused() {
 fn a_full_disk_is_an_error_at_freeze() {
     let mut plan = plans::swap(plans::PAGE);
     plan.program.spill_bytes = Bytes(1 << 49);
-    let path = directory("full");
-    let spill = Spill::File(path.clone());
+    let directory = Directory::new("full");
+    let spill = directory.spill();
     let error = refused(
         &plan,
         &Options {
@@ -156,7 +174,7 @@ fn a_full_disk_is_an_error_at_freeze() {
         panic!("{error}");
     };
     assert_eq!(needed, 1 << 49);
-    assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+    assert_eq!(directory.files(), 0);
     let error = refused(&plan, &Options::default());
     assert!(matches!(error, RuntimeError::Memory { .. }), "{error}");
 }
@@ -164,8 +182,8 @@ fn a_full_disk_is_an_error_at_freeze() {
 #[test]
 fn a_spill_file_has_no_name_while_it_is_used() {
     let plan = plans::rotation(plans::PAGE, 12, 3);
-    let path = directory("unnamed");
-    let spill = Spill::File(path.clone());
+    let directory = Directory::new("unnamed");
+    let spill = directory.spill();
     let mut frozen = freeze(
         &plan,
         &Options {
@@ -177,11 +195,11 @@ fn a_spill_file_has_no_name_while_it_is_used() {
     let mut model = Model::new(&plan);
     for _ in 0..10 {
         model.iteration(&mut frozen).unwrap();
-        assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+        assert_eq!(directory.files(), 0);
     }
     assert!(frozen.usage().unwrap().spill_allocated >= plan.program.spill_bytes);
     drop(frozen);
-    assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+    assert_eq!(directory.files(), 0);
 }
 
 #[test]
