@@ -16,9 +16,10 @@ use crate::counters::Counters;
 use crate::engine::{EngineOptions, Engines};
 use crate::error::RuntimeError;
 use crate::frozen::{Frozen, Parts};
+use crate::memory;
 use crate::options::Options;
 use crate::scale::{Scale, to_usize};
-use crate::spill::Tier;
+use crate::spill::{Spill, Tier};
 use crate::table::Table;
 use crate::window_map::{MapNeeds, WindowMap, mappings_now};
 
@@ -107,6 +108,13 @@ impl Planned {
         self,
         fill: impl FnMut(TensorId, u64, &mut [u8]),
     ) -> Result<Frozen, RuntimeError> {
+        // Both together, before either is taken.
+        let in_memory = match self.options.spill {
+            Spill::Ram => self.spill_bytes(),
+            Spill::File(_) => Bytes(0),
+        };
+        let bytes = self.arena_bytes().0.saturating_add(in_memory.0);
+        memory::demand("arena, with a spill tier in RAM,", bytes)?;
         let Self {
             plan,
             options,
