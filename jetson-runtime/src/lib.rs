@@ -1,1 +1,108 @@
-//! Placeholder until its module lands.
+//! The runtime: executes a verified plan on real memory, without a decision in the loop.
+//!
+//! Phases are types: [`Planned`] (fits this machine, nothing taken) → [`Frozen`] (everything
+//! taken, the step path) → [`Failed`] (given up; what is intact can be read). Data flows
+//!
+//! ```text
+//! plan ──> planned ──> table ──> frozen ──> engine ──> copier ──> spill
+//!             │          ▲      (steps)    (out, in)  (+ fault,
+//!             └─> arena ─┴─ window_map                  throttle)
+//! ```
+//!
+//! | module | noun |
+//! |---|---|
+//! | [`options`] | what an application may choose |
+//! | [`planned`] | the phase before, and the freeze |
+//! | [`frozen`], [`step`] | the step path |
+//! | [`boundary`] | reads, writes and numbers between iterations |
+//! | [`failed`], `residency`, `ledger` | the phase after: what is intact, and where |
+//! | `content` | where persistent bytes are while nothing moves |
+//! | `table` | the program in executed sizes, with addresses |
+//! | `engine` | the threads that copy |
+//! | `counters`, `waiting` | how application and engines speak |
+//! | `copier`, [`throttle`], [`fault`] | one copy, and adaptors on it |
+//! | `arena`, `window_map`, `region` | pages, and the addresses that they have |
+//! | [`spill`] | where pieces go |
+//! | `scale` | from planned to executed sizes |
+//! | [`memory`] | measuring what is held |
+//! | [`failure`], [`error`] | what can go wrong |
+//! | [`stats`] | what was done |
+//!
+//! Guarantees: see `ARCHITECTURE.md` for the rules of execution (E1–E6) and boundaries (B1–B4)
+//! that this crate keeps. Every public way in asks for a plan that the verifier has passed; that
+//! proof is what the `unsafe` code here stands on.
+//!
+//! ```
+//! use jetson_runtime::{Options, Planned, RuntimeError};
+//! use lgm::verify::VerifiedPlan;
+//! use vtensor::OpIndex;
+//!
+//! fn train(plan: VerifiedPlan, iterations: u32) -> Result<(), RuntimeError> {
+//!     let ops = plan.skeleton.ops.len();
+//!     let planned = Planned::new(plan, Options::default())?;
+//!     let mut frozen = planned.freeze(|_tensor, _offset, bytes| bytes.fill(0))?;
+//!     for _ in 0..iterations {
+//!         frozen.iteration_begin()?;
+//!         for op in 0..ops {
+//!             let mut step = frozen.step_begin(OpIndex::from_index(op))?;
+//!             for access in 0..step.len() {
+//!                 if step.mode(access).writes() {
+//!                     step.slice_mut(access)[0] = 1; // the op computes
+//!                 }
+//!             }
+//!             frozen.step_end()?;
+//!         }
+//!         frozen.iteration_end()?;
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Limits: Linux, 64 bits. *Not here*: planning and proving (crate `lgm`), recording, CUDA.
+
+mod arena;
+pub mod boundary;
+mod content;
+mod copier;
+mod counters;
+mod engine;
+pub mod error;
+pub mod failed;
+pub mod failure;
+pub mod fault;
+pub mod frozen;
+mod ledger;
+pub mod memory;
+pub mod options;
+pub mod planned;
+mod region;
+mod residency;
+mod scale;
+pub mod spill;
+pub mod stats;
+pub mod step;
+mod table;
+pub mod throttle;
+mod waiting;
+mod window_map;
+
+// Test support is shared with the integration tests, which know this crate by its name.
+#[cfg(test)]
+extern crate self as jetson_runtime;
+#[cfg(test)]
+mod tests;
+
+pub use error::RuntimeError;
+pub use failed::{Failed, StoppedAt, TensorRange};
+pub use failure::{Direction, Failure};
+pub use fault::Fault;
+pub use frozen::Frozen;
+pub use memory::{Usage, process_pss};
+pub use nix::errno::Errno;
+pub use options::Options;
+pub use planned::Planned;
+pub use spill::Spill;
+pub use stats::Stats;
+pub use step::Step;
+pub use throttle::Throttle;
+pub use window_map::MapLimits;

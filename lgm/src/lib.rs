@@ -32,3 +32,4 @@ pub mod select;
 pub mod skeleton;
 pub mod synthetic;
 pub mod trace;
+pub mod verify;

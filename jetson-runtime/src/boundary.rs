@@ -1,0 +1,121 @@
+//! Between iterations: tensors can be read and written where they are (B2), and the runtime can be
+//! measured and given up.
+
+use vtensor::{Bytes, TensorId};
+
+use crate::error::RuntimeError;
+use crate::failed::Failed;
+use crate::failure::Direction;
+use crate::frozen::{Frozen, Position};
+use crate::memory::{Usage, process_pss};
+use crate::stats::Stats;
+
+impl Frozen {
+    /// Copies bytes `offset ..` of a persistent tensor to `buffer`, in executed sizes. Waits for
+    /// released copies first; moves nothing.
+    ///
+    /// # Errors
+    /// In an iteration; if a copy failed; if the range is not the tensor's, or holds nothing
+    /// between iterations because the next op that uses it overwrites it.
+    pub fn read(
+        &mut self,
+        tensor: TensorId,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<(), RuntimeError> {
+        self.rest("read")?;
+        let parts = &self.parts;
+        // SAFETY: the map is alive; no op runs, and every released copy is complete.
+        unsafe { parts.content.read(&parts.tier, tensor, offset, buffer) }
+    }
+
+    /// Copies `buffer` to bytes `offset ..` of a persistent tensor, in executed sizes, wherever it
+    /// is: on the device, in the spill tier, or both. Waits for released copies first.
+    ///
+    /// # Errors
+    /// As for [`Self::read`].
+    pub fn write(
+        &mut self,
+        tensor: TensorId,
+        offset: u64,
+        buffer: &[u8],
+    ) -> Result<(), RuntimeError> {
+        self.rest("write")?;
+        let parts = &self.parts;
+        // SAFETY: the map is alive; no op runs, and every released copy is complete.
+        unsafe { parts.content.write(&parts.tier, tensor, offset, buffer) }
+    }
+
+    /// Checks that nothing runs, and waits until nothing moves.
+    fn rest(&mut self, call: &'static str) -> Result<(), RuntimeError> {
+        if self.position != Position::Rest {
+            let RuntimeError::Order { call, found, .. } = self.out_of_order(call) else {
+                unreachable!("out_of_order makes order errors");
+            };
+            let advice = "finish the iteration first";
+            return Err(RuntimeError::Order {
+                call,
+                found,
+                advice,
+            });
+        }
+        self.quiesce()
+    }
+
+    /// The size of a persistent tensor, as executed; `None` for other tensors.
+    #[must_use]
+    pub fn tensor_bytes(&self, tensor: TensorId) -> Option<Bytes> {
+        self.parts.content.size(tensor).map(Bytes)
+    }
+
+    /// What the runtime has done so far. While copies run, their numbers may be a copy behind.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let outs = self.parts.counters.queue(Direction::Out);
+        let ins = self.parts.counters.queue(Direction::In);
+        let running = u64::from(self.position != Position::Rest);
+        Stats {
+            iterations: self.iteration - running,
+            moved_out: Bytes(outs.moved_bytes()),
+            moved_in: Bytes(ins.moved_bytes()),
+            stall_ns: self.stall_ns,
+            stalls: self.stalls,
+            out_busy_ns: outs.busy_ns(),
+            in_busy_ns: ins.busy_ns(),
+            mappings: self.parts.map.mappings(),
+            virtual_bytes: Bytes(self.parts.map.virtual_bytes()),
+        }
+    }
+
+    /// The size of the arena: the budget, and hard.
+    #[must_use]
+    pub const fn arena_bytes(&self) -> Bytes {
+        Bytes(self.parts.arena.bytes())
+    }
+
+    /// The memory that the system holds for arena, spill tier and process now.
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    pub fn usage(&self) -> Result<Usage, RuntimeError> {
+        Ok(Usage {
+            arena_allocated: self.parts.arena.allocated()?,
+            spill_allocated: self.parts.tier.allocated()?,
+            pss: process_pss()?,
+        })
+    }
+
+    /// Gives the program up, after a failure, a divergence or at will, wherever it is (B4): lets
+    /// what was released come to an end, and finds out which contents are intact.
+    #[must_use]
+    pub fn abandon(mut self) -> Failed {
+        // A failure ends the wait; what it left is what `Failed` reports.
+        let _ = self.quiesce();
+        self.parts.engines.stop();
+        if self.parts.counters.failed() {
+            // Fetches the engine's report, if the application has not seen it yet.
+            let _ = self.failed();
+        }
+        Failed::new(self)
+    }
+}

@@ -1,0 +1,241 @@
+//! Where the bytes of the persistent tensors are while nothing moves, and access to them there.
+//!
+//! In: the HOME table of a program, or what a failure left. Out: reads and writes of ranges of
+//! tensors, from the device or from the spill tier, wherever they are, without moving anything.
+//!
+//! Guarantees: a write goes through to every live copy; a call that returns an error about its
+//! range has touched nothing. Not here: making sure that nothing moves (see `frozen`).
+
+use std::ptr::{self, NonNull};
+
+use lgm::plan::Plan;
+use vtensor::{Bytes, Pieces, TensorId};
+
+use crate::error::RuntimeError;
+use crate::scale::{Scale, to_usize};
+use crate::spill::Tier;
+use crate::window_map::WindowMap;
+
+/// Bytes `start .. end` of a tensor, and where they are. In neither place their content is not
+/// kept; `lost` says whether that was meant to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) tensor: TensorId,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) device: Option<NonNull<u8>>,
+    pub(crate) slot: Option<u64>,
+    pub(crate) lost: bool,
+}
+
+// SAFETY: a segment is an address range; `Content` reads and writes it under its owner's borrow.
+unsafe impl Send for Segment {}
+// SAFETY: a shared segment is only read.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    const fn kept(&self) -> bool {
+        self.device.is_some() || self.slot.is_some()
+    }
+}
+
+/// Where the persistent tensors are.
+#[derive(Debug)]
+pub(crate) struct Content {
+    /// By tensor, then by offset; together they hold every byte of every persistent tensor once.
+    segments: Vec<Segment>,
+    /// The executed size of each tensor; `None` for transients.
+    sizes: Vec<Option<u64>>,
+}
+
+impl Content {
+    /// The places at the boundary of an iteration.
+    pub(crate) fn home(plan: &Plan, scale: Scale, map: &WindowMap) -> Self {
+        let mut segments = Vec::with_capacity(plan.program.homes.len());
+        for home in &plan.program.homes {
+            let pieces = Pieces::of(
+                plan.skeleton.tensor(home.tensor).bytes,
+                plan.program.page_bytes,
+            );
+            let bytes = pieces
+                .bytes(home.pieces)
+                .expect("HOME names pieces that exist");
+            let bytes = scale.bytes(bytes.0);
+            let start = u64::from(home.pieces.first) * scale.page().get();
+            let device = home
+                .place
+                .map(|place| map.pointer(scale.place(place), to_usize(bytes)));
+            let slot = home.slot.map(|slot| scale.offset(slot));
+            segments.push(Segment {
+                tensor: home.tensor,
+                start,
+                end: start + bytes,
+                device,
+                slot,
+                lost: false,
+            });
+        }
+        Self::new(plan, scale, segments)
+    }
+
+    /// Content of `segments`, in any order, which must hold every persistent byte once.
+    pub(crate) fn new(plan: &Plan, scale: Scale, mut segments: Vec<Segment>) -> Self {
+        segments.sort_by_key(|segment| (segment.tensor, segment.start));
+        let tensors = plan.skeleton.tensors.iter();
+        let sizes: Vec<Option<u64>> = tensors
+            .map(|tensor| tensor.persistent.then(|| scale.bytes(tensor.bytes.0)))
+            .collect();
+        let content = Self { segments, sizes };
+        for (index, size) in content.sizes.iter().enumerate() {
+            let tensor = TensorId::from_index(index);
+            let end = content.of(tensor).iter().fold(0, |end, segment| {
+                assert_eq!(
+                    segment.start, end,
+                    "every byte of tensor {tensor} is somewhere"
+                );
+                segment.end
+            });
+            assert_eq!(
+                end,
+                size.unwrap_or(0),
+                "every byte of tensor {tensor} is somewhere"
+            );
+        }
+        content
+    }
+
+    /// All segments, by tensor and offset.
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// The size of a persistent tensor, as executed.
+    pub(crate) fn size(&self, tensor: TensorId) -> Option<u64> {
+        self.sizes.get(tensor.index()).copied().flatten()
+    }
+
+    fn of(&self, tensor: TensorId) -> &[Segment] {
+        let first = self
+            .segments
+            .partition_point(|segment| segment.tensor < tensor);
+        let end = self
+            .segments
+            .partition_point(|segment| segment.tensor <= tensor);
+        &self.segments[first..end]
+    }
+
+    /// The segments under a range, checked to be kept.
+    fn kept(
+        &self,
+        tensor: TensorId,
+        offset: u64,
+        bytes: usize,
+    ) -> Result<impl Iterator<Item = &Segment>, RuntimeError> {
+        let size = self
+            .size(tensor)
+            .ok_or(RuntimeError::NotPersistent(tensor))?;
+        let end = offset.saturating_add(bytes as u64);
+        if end > size {
+            return Err(RuntimeError::OutOfRange {
+                tensor,
+                offset,
+                end,
+                bytes: Bytes(size),
+            });
+        }
+        let under = move |segment: &&Segment| segment.start < end && offset < segment.end;
+        let segments = self.of(tensor).iter().filter(under);
+        if let Some(gone) = segments.clone().find(|segment| !segment.kept()) {
+            let offset = gone.start.max(offset);
+            return Err(match gone.lost {
+                true => RuntimeError::Lost { tensor, offset },
+                false => RuntimeError::Dead { tensor, offset },
+            });
+        }
+        Ok(segments)
+    }
+
+    /// Copies a range of a tensor to `buffer`.
+    ///
+    /// # Safety
+    /// The windows behind the segments are mapped, and no engine and no op writes them or their
+    /// slots meanwhile.
+    pub(crate) unsafe fn read(
+        &self,
+        tier: &Tier,
+        tensor: TensorId,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<(), RuntimeError> {
+        for segment in self.kept(tensor, offset, buffer.len())? {
+            let cut = Cut::new(segment, offset, buffer.len());
+            let part = &mut buffer[cut.buffer..cut.buffer + cut.bytes];
+            if let Some(device) = segment.device {
+                // SAFETY: the cut lies inside the segment.
+                let source = unsafe { device.add(cut.skip) };
+                // SAFETY: the caller vouches for the segment; a buffer outside the windows
+                // cannot overlap it.
+                unsafe { ptr::copy_nonoverlapping(source.as_ptr(), part.as_mut_ptr(), cut.bytes) };
+            } else if let Some(slot) = segment.slot {
+                let target = NonNull::from(part).cast();
+                // SAFETY: the target is a borrowed buffer; the caller vouches for the slot.
+                unsafe { tier.read(slot + cut.skip as u64, target, cut.bytes) }
+                    .map_err(|errno| RuntimeError::Tier { tensor, errno })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies `buffer` to a range of a tensor, in every place where it is.
+    ///
+    /// # Safety
+    /// The windows behind the segments are mapped, and no engine and no op touches them or their
+    /// slots meanwhile.
+    pub(crate) unsafe fn write(
+        &self,
+        tier: &Tier,
+        tensor: TensorId,
+        offset: u64,
+        buffer: &[u8],
+    ) -> Result<(), RuntimeError> {
+        for segment in self.kept(tensor, offset, buffer.len())? {
+            let cut = Cut::new(segment, offset, buffer.len());
+            let part = &buffer[cut.buffer..cut.buffer + cut.bytes];
+            if let Some(slot) = segment.slot {
+                let source = NonNull::from(part).cast();
+                // SAFETY: the source is a borrowed buffer; the caller vouches for the slot.
+                unsafe { tier.write(slot + cut.skip as u64, source, cut.bytes) }
+                    .map_err(|errno| RuntimeError::Tier { tensor, errno })?;
+            }
+            if let Some(device) = segment.device {
+                // SAFETY: the cut lies inside the segment.
+                let target = unsafe { device.add(cut.skip) };
+                // SAFETY: the caller vouches for the segment; a buffer outside the windows
+                // cannot overlap it.
+                unsafe { ptr::copy_nonoverlapping(part.as_ptr(), target.as_ptr(), cut.bytes) };
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The part of a segment that a range of its tensor covers.
+struct Cut {
+    /// Bytes of the segment before it.
+    skip: usize,
+    /// Bytes of the range's buffer before it.
+    buffer: usize,
+    bytes: usize,
+}
+
+impl Cut {
+    fn new(segment: &Segment, offset: u64, bytes: usize) -> Self {
+        let start = segment.start.max(offset);
+        let end = segment.end.min(offset + bytes as u64);
+        Self {
+            skip: to_usize(start - segment.start),
+            buffer: to_usize(start - offset),
+            bytes: to_usize(end - start),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Making one copy. Adaptors stack on a copier: `fault` fails it, `throttle` slows it down.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Instant;
+
+use nix::errno::Errno;
+use vtensor::{PieceRun, TensorId};
+
+use crate::failure::Direction;
+use crate::spill::Tier;
+
+/// A copy, in executed sizes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    pub(crate) direction: Direction,
+    pub(crate) tensor: TensorId,
+    pub(crate) pieces: PieceRun,
+    /// The first byte on the device, in a window that outlives the engines.
+    pub(crate) device: NonNull<u8>,
+    /// The first byte in the spill tier.
+    pub(crate) slot: u64,
+    pub(crate) bytes: usize,
+    /// The bytes of the plan, which the model of the link counts in.
+    pub(crate) planned_bytes: u64,
+}
+
+// SAFETY: a transfer is an address range; who may touch it when is the verified plan's matter.
+unsafe impl Send for Transfer {}
+// SAFETY: a shared transfer is only read.
+unsafe impl Sync for Transfer {}
+
+/// Makes copies, one after the other. Each engine has its own.
+pub(crate) trait Copier: Send {
+    /// Copies; when it returns, the bytes are in place and the source may be overwritten.
+    /// `ready` is the moment at which an engine that had to wait saw that it may start; `None`
+    /// if it did not have to wait.
+    ///
+    /// # Safety
+    /// The range and the slot lie in live windows and tier, nobody writes the source and nobody
+    /// touches the target meanwhile. The engine upholds it by the rules E2 and E3, which the
+    /// verified plan makes sufficient.
+    unsafe fn copy(&mut self, transfer: &Transfer, ready: Option<Instant>) -> Result<(), Errno>;
+}
+
+impl<C: Copier + ?Sized> Copier for Box<C> {
+    unsafe fn copy(&mut self, transfer: &Transfer, ready: Option<Instant>) -> Result<(), Errno> {
+        // SAFETY: the caller's promise is passed on unchanged.
+        unsafe { (**self).copy(transfer, ready) }
+    }
+}
+
+/// The real thing: between the arena's windows and the spill tier.
+#[derive(Debug)]
+pub(crate) struct TierCopier {
+    pub(crate) tier: Arc<Tier>,
+}
+
+impl Copier for TierCopier {
+    unsafe fn copy(&mut self, transfer: &Transfer, _: Option<Instant>) -> Result<(), Errno> {
+        let Transfer {
+            device,
+            slot,
+            bytes,
+            ..
+        } = *transfer;
+        match transfer.direction {
+            // SAFETY: the caller vouches for the source and the slot.
+            Direction::Out => unsafe { self.tier.write(slot, device, bytes) },
+            // SAFETY: the caller vouches for the target and the slot.
+            Direction::In => unsafe { self.tier.read(slot, device, bytes) },
+        }
+    }
+}

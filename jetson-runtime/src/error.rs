@@ -1,0 +1,207 @@
+//! What can go wrong in the world: limits of the kernel, full disks, failed copies, calls out of
+//! order. Messages say what was wanted, what was found, and what to do.
+//!
+//! Limits: no variant that the step path can return owns heap memory, so even a failing step
+//! allocates nothing. Violations of a verified plan are our bugs and panic instead.
+
+use std::path::PathBuf;
+
+use nix::errno::Errno;
+use vtensor::{Bytes, OpIndex, StepIndex, TensorId};
+
+use crate::failure::Failure;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RuntimeError {
+    /// The executed page size does not fit the planned one, or the machine.
+    #[error(
+        "an executed page of {executed} bytes was wanted for a plan with pages of {planned} bytes \
+         on a machine with pages of {system} bytes; take a power of two between the last two"
+    )]
+    PageSize {
+        /// The page size of the plan.
+        planned: u64,
+        /// The page size that was wanted.
+        executed: u64,
+        /// The page size of the machine.
+        system: u64,
+    },
+    /// An offset of the plan does not survive the division by the scale.
+    #[error(
+        "offsets of the plan are multiples of {divisor} bytes, the scale wants {ratio}; take an \
+         executed page of at least {} bytes", page_min.0
+    )]
+    Indivisible {
+        /// What all offsets of the plan are multiples of.
+        divisor: u64,
+        /// Planned page over executed page.
+        ratio: u64,
+        /// The smallest executed page with which the plan works.
+        page_min: Bytes,
+    },
+    /// The plan has a kind of step that this runtime does not know.
+    #[error("step {0} has a kind that this runtime does not know; use the runtime of its planner")]
+    StepKind(StepIndex),
+    /// The plan needs more mappings than the kernel grants.
+    #[error(
+        "the windows need {needed} mappings of the kernel, {free} are free of {limit} \
+         (vm.max_map_count); plan with larger pages, or raise the limit"
+    )]
+    Mappings {
+        /// Mappings that the windows need.
+        needed: u64,
+        /// Mappings that are still free, a reserve for the application taken off.
+        free: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The plan needs more virtual memory than is allowed.
+    #[error(
+        "the windows need {needed} of virtual memory, {limit} are allowed; plan with fewer \
+         windows, or with smaller executed pages"
+    )]
+    VirtualMemory {
+        /// Virtual memory that the windows need.
+        needed: Bytes,
+        /// Virtual memory that is allowed.
+        limit: Bytes,
+    },
+    /// There is not enough memory for the arena or a spill tier in RAM.
+    #[error("the {what} needs {needed} of memory, {available} are available; take a smaller one")]
+    Memory {
+        /// What needs it.
+        what: &'static str,
+        /// How much it needs.
+        needed: Bytes,
+        /// How much the machine has.
+        available: Bytes,
+    },
+    /// The directory of a spill file cannot be used.
+    #[error(
+        "a spill file could not be made in {}: {}; name a directory that exists and that you \
+         may write", directory.display(), errno.desc()
+    )]
+    SpillFile {
+        /// The directory.
+        directory: PathBuf,
+        /// What the system said.
+        errno: Errno,
+    },
+    /// The file system has no room for the spill file.
+    #[error(
+        "the spill file needs {needed} in {}: {}; free some space, or name another directory",
+        directory.display(), errno.desc()
+    )]
+    SpillSpace {
+        /// The directory.
+        directory: PathBuf,
+        /// The size of the spill tier.
+        needed: Bytes,
+        /// What the system said.
+        errno: Errno,
+    },
+    /// The system refused something that has no variant of its own.
+    #[error("the system refused to {what}: {}", errno.desc())]
+    System {
+        /// What was wanted.
+        what: &'static str,
+        /// What the system said.
+        errno: Errno,
+    },
+    /// A call came out of order. Nothing was changed.
+    #[error("{call} was called {found}; {advice}")]
+    Order {
+        /// The call.
+        call: &'static str,
+        /// What the state was.
+        found: &'static str,
+        /// What to call instead.
+        advice: &'static str,
+    },
+    /// The application ran another op than the one that was recorded. Nothing was changed.
+    #[error(
+        "step {step} was recorded as op {expected}, the application began op {given}; run the \
+         recorded sequence, or abandon the program and record again"
+    )]
+    Diverged {
+        /// The step.
+        step: StepIndex,
+        /// The op that was recorded.
+        expected: OpIndex,
+        /// The op that was given.
+        given: OpIndex,
+    },
+    /// The iteration has ended for the program, but not for the application.
+    #[error(
+        "all {steps} recorded ops have run, the application began op {given}; end the iteration"
+    )]
+    PastTheEnd {
+        /// How many ops an iteration has.
+        steps: u32,
+        /// The op that was given.
+        given: OpIndex,
+    },
+    /// The application ended the iteration before its last op.
+    #[error("the iteration was ended before op {expected}, which was recorded; run it first")]
+    EndedEarly {
+        /// The op that comes next.
+        expected: OpIndex,
+    },
+    /// A copy failed. The program cannot go on.
+    #[error("{0}")]
+    CopyFailed(Failure),
+    /// An engine is gone without a report: a bug, whose panic is on the standard error stream.
+    #[error("a copy engine panicked; this is a bug, please report the message that it printed")]
+    EngineDied,
+    /// A tensor that does not exist, or that does not outlive an iteration.
+    #[error("tensor {0} is not a persistent tensor of this program")]
+    NotPersistent(TensorId),
+    /// A range that leaves its tensor.
+    #[error("bytes {offset}..{end} leave tensor {tensor} of {} bytes", bytes.0)]
+    OutOfRange {
+        /// The tensor.
+        tensor: TensorId,
+        /// The first byte.
+        offset: u64,
+        /// One past the last byte.
+        end: u64,
+        /// The size of the tensor, as executed.
+        bytes: Bytes,
+    },
+    /// The content is not kept here: the next op that uses the tensor overwrites it.
+    #[error(
+        "tensor {tensor} holds nothing at byte {offset} now: the next op that uses it overwrites \
+         it; read it right after the op that wrote it"
+    )]
+    Dead {
+        /// The tensor.
+        tensor: TensorId,
+        /// The first byte that is not kept.
+        offset: u64,
+    },
+    /// The content was lost by a failure.
+    #[error("tensor {tensor} lost its content at byte {offset}; restore it from a checkpoint")]
+    Lost {
+        /// The tensor.
+        tensor: TensorId,
+        /// The first byte that is lost.
+        offset: u64,
+    },
+    /// The spill tier failed while the application read or wrote a tensor.
+    #[error("the spill tier failed at tensor {tensor}: {}", errno.desc())]
+    Tier {
+        /// The tensor.
+        tensor: TensorId,
+        /// What the system said.
+        errno: Errno,
+    },
+}
+
+impl RuntimeError {
+    /// An error of a call that has no variant of its own.
+    pub(crate) const fn system(what: &'static str) -> impl Fn(Errno) -> Self {
+        move |errno| Self::System { what, errno }
+    }
+}

@@ -1,0 +1,139 @@
+//! The phase after a failure, or after a program was given up: nothing moves any more, and what is
+//! intact can be saved.
+//!
+//! Guarantees: a read answers the latest version that an op wrote, or an error; never stale bytes.
+//! What the op that was open was writing counts as lost; so does what a failed in was to read,
+//! for its slot cannot be trusted. A failed out loses nothing: its source is still there.
+
+use tracing::warn;
+use vtensor::{Bytes, StepIndex, TensorId};
+
+use crate::content::Content;
+use crate::error::RuntimeError;
+use crate::failure::{Direction, Failure};
+use crate::frozen::{Frozen, Parts, Position};
+use crate::residency::{Progress, residency};
+
+/// Where a program stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoppedAt {
+    /// The iteration, counted from 1; 0 before the first.
+    pub iteration: u64,
+    /// The step that was open, or would have been next.
+    pub step: StepIndex,
+    /// Whether it was open.
+    pub open: bool,
+}
+
+/// Bytes of a persistent tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorRange {
+    /// The tensor.
+    pub tensor: TensorId,
+    /// The first byte, as executed.
+    pub offset: u64,
+    /// How many, as executed.
+    pub bytes: Bytes,
+}
+
+/// A program that was given up.
+pub struct Failed {
+    parts: Parts,
+    content: Content,
+    failure: Option<Failure>,
+    stopped_at: StoppedAt,
+}
+
+impl Failed {
+    /// Finds out what is intact. The engines have ended.
+    pub(crate) fn new(frozen: Frozen) -> Self {
+        let parts = frozen.parts;
+        let done = [Direction::Out, Direction::In].map(|d| parts.counters.queue(d).done());
+        let open = frozen.position == Position::Step;
+        let progress = Progress {
+            iteration: frozen.iteration,
+            steps: frozen.next_step,
+            open,
+            done,
+            torn: torn(&parts, frozen.failure.as_ref(), done),
+        };
+        let segments = residency(&parts.plan, &parts.table, parts.scale, &parts.map, progress);
+        let content = Content::new(&parts.plan, parts.scale, segments);
+        let failed = Self {
+            content,
+            failure: frozen.failure,
+            stopped_at: StoppedAt {
+                iteration: frozen.iteration,
+                step: StepIndex::from_index(frozen.next_step),
+                open,
+            },
+            parts,
+        };
+        let lost_bytes: u64 = failed.lost().map(|range| range.bytes.0).sum();
+        warn!(stopped_at = ?failed.stopped_at, failure = ?failed.failure, lost_bytes, "abandoned");
+        failed
+    }
+
+    /// The copy that failed, if one did.
+    #[must_use]
+    pub const fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// Where the program stopped. Optimizer steps before it are in the tensors, later ones are
+    /// not: whether the model is consistent is for the application to say.
+    #[must_use]
+    pub const fn stopped_at(&self) -> StoppedAt {
+        self.stopped_at
+    }
+
+    /// What is lost, by tensor and offset.
+    pub fn lost(&self) -> impl Iterator<Item = TensorRange> {
+        let lost = self
+            .content
+            .segments()
+            .iter()
+            .filter(|segment| segment.lost);
+        lost.map(|segment| TensorRange {
+            tensor: segment.tensor,
+            offset: segment.start,
+            bytes: Bytes(segment.end - segment.start),
+        })
+    }
+
+    /// Copies bytes `offset ..` of a persistent tensor to `buffer`, in executed sizes.
+    ///
+    /// # Errors
+    /// If the range is not the tensor's, or any of it is lost or not kept at this step, or the
+    /// spill tier fails.
+    pub fn read(
+        &self,
+        tensor: TensorId,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<(), RuntimeError> {
+        // SAFETY: the map is alive; the engines have ended, and no op runs.
+        unsafe { self.content.read(&self.parts.tier, tensor, offset, buffer) }
+    }
+
+    /// The size of a persistent tensor, as executed; `None` for other tensors.
+    #[must_use]
+    pub fn tensor_bytes(&self, tensor: TensorId) -> Option<Bytes> {
+        self.content.size(tensor).map(Bytes)
+    }
+}
+
+/// The commands that began and did not complete. Without a failure there is none: engines that are
+/// told to end complete the copy that they are at. An engine that panicked left no report: then
+/// either next command may have begun.
+fn torn(parts: &Parts, failure: Option<&Failure>, done: [u64; 2]) -> [Option<u64>; 2] {
+    let Some(failure) = failure else {
+        let panicked = parts.counters.failed();
+        return done.map(|next| panicked.then_some(next));
+    };
+    let mut torn = [None; 2];
+    let row = failure.direction.index();
+    let counts = [parts.table.outs.len() as u64, parts.table.ins.len() as u64];
+    torn[row] = Some(failure.iteration * counts[row] + u64::from(failure.command));
+    torn
+}

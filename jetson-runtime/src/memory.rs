@@ -1,0 +1,85 @@
+//! Measuring memory.
+//!
+//! `VmRSS` counts a page once for every address that it is mapped at, and the arena's pages are
+//! mapped in many windows: it can show ten times the memory that is there. What counts is the
+//! arena's allocated blocks, and the process's *proportional* set size (PSS), in which a page that
+//! is mapped n times weighs 1/n each time. The budget holds if PSS, minus the spill tier in RAM,
+//! minus what the process had before the freeze, stays below the arena plus small change.
+
+use std::fs;
+use std::os::fd::AsFd;
+
+use nix::errno::Errno;
+use nix::sys::stat::fstat;
+use vtensor::Bytes;
+
+use crate::error::RuntimeError;
+
+/// What a runtime and its process hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Memory that the system holds for the arena.
+    pub arena_allocated: Bytes,
+    /// Memory, or disk, that the system holds for the spill tier.
+    pub spill_allocated: Bytes,
+    /// The proportional set size of the whole process.
+    pub pss: Bytes,
+}
+
+/// The proportional set size of this process. See the module's text on why not `VmRSS`.
+///
+/// # Errors
+/// If the kernel does not tell (before 4.14, or without `/proc`).
+pub fn process_pss() -> Result<Bytes, RuntimeError> {
+    let what = "read the process's PSS from /proc/self/smaps_rollup";
+    field_bytes("/proc/self/smaps_rollup", "Pss:").ok_or(RuntimeError::System {
+        what,
+        errno: Errno::ENOENT,
+    })
+}
+
+/// The memory that the machine could still give, if it tells. The limit of a control group is not
+/// in it: there the kernel ends the process, or the allocation of the arena fails.
+pub(crate) fn available() -> Option<Bytes> {
+    field_bytes("/proc/meminfo", "MemAvailable:")
+}
+
+/// Refuses what the machine cannot give, before the kernel has to kill for it.
+pub(crate) fn demand(what: &'static str, bytes: u64) -> Result<(), RuntimeError> {
+    match available() {
+        Some(available) if available.0 < bytes => Err(RuntimeError::Memory {
+            what,
+            needed: Bytes(bytes),
+            available,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The blocks that a file holds.
+pub(crate) fn file_allocated(file: impl AsFd) -> Result<Bytes, Errno> {
+    let blocks = u64::try_from(fstat(file)?.st_blocks).map_err(|_| Errno::EOVERFLOW)?;
+    Ok(Bytes(blocks * 512))
+}
+
+/// A field in kB of a file of the kernel.
+fn field_bytes(file: &str, field: &str) -> Option<Bytes> {
+    let text = fs::read_to_string(file).ok()?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(field))?;
+    let kib: u64 = rest.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024).map(Bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_tells_pss_and_available_memory() {
+        let pss = process_pss().unwrap();
+        assert!(
+            pss > Bytes(100 << 10) && pss < available().unwrap(),
+            "{pss}"
+        );
+    }
+}

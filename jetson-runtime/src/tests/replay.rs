@@ -1,0 +1,79 @@
+//! Every byte of every op, over many iterations, on every tier.
+
+use std::env;
+use std::time::Duration;
+
+use vtensor::PageBytes;
+
+use super::model::Model;
+use super::{freeze, plans, within};
+use crate::{Options, Spill};
+
+fn tiers() -> [Spill; 2] {
+    [Spill::Ram, Spill::File(env::temp_dir())]
+}
+
+#[test]
+fn a_thousand_iterations_keep_every_byte() {
+    within(Duration::from_secs(120), || {
+        for (name, plan) in plans::all(plans::PAGE) {
+            for (spill, duplex) in tiers()
+                .into_iter()
+                .flat_map(|t| [(t.clone(), true), (t, false)])
+            {
+                let options = Options {
+                    spill: spill.clone(),
+                    duplex: Some(duplex),
+                    ..Options::default()
+                };
+                let mut frozen = freeze(&plan, &options).unwrap();
+                let mut model = Model::new(&plan);
+                for _ in 0..1000 {
+                    model.iteration(&mut frozen).unwrap();
+                }
+                let kept = model.check_home(&mut frozen).unwrap();
+                assert!(kept > 0, "{name}");
+                let stats = frozen.stats();
+                assert_eq!(stats.iterations, 1000);
+                assert_eq!(
+                    stats.moved_out.0,
+                    1000 * plan.program.moved_out().0,
+                    "{name}"
+                );
+                assert_eq!(stats.moved_in.0, 1000 * plan.program.moved_in().0, "{name}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_smaller_scale_keeps_every_byte() {
+    within(Duration::from_secs(60), || {
+        for page in [8 << 10, 64 << 10, 2 << 20] {
+            for (name, plan) in plans::all(page) {
+                let options = Options {
+                    executed_page: Some(PageBytes::MIN),
+                    ..Options::default()
+                };
+                let mut frozen = freeze(&plan, &options).unwrap();
+                assert_eq!(
+                    frozen.arena_bytes().0,
+                    u64::from(plan.program.arena_pages) * 4096
+                );
+                let mut model = Model::new(&plan);
+                for _ in 0..50 {
+                    model.iteration(&mut frozen).unwrap();
+                    model.check_home(&mut frozen).unwrap();
+                }
+                let ratio = page / 4096;
+                let moved = frozen.stats().moved_out.0 * ratio;
+                let copies = plan.program.outs.len() as u64;
+                let planned = 50 * plan.program.moved_out().0;
+                assert!(
+                    (planned..=planned + 50 * copies * ratio).contains(&moved),
+                    "{name}"
+                );
+            }
+        }
+    });
+}

@@ -1,0 +1,119 @@
+//! The frozen step path allocates nothing, on any thread: a counting global allocator watches.
+//!
+//! A program without the test harness, whose own threads would be counted.
+#![allow(clippy::unwrap_used)]
+
+#[allow(clippy::cast_possible_truncation, dead_code, unreachable_pub)]
+#[path = "support/model.rs"]
+mod model;
+#[allow(clippy::cast_possible_truncation, dead_code, unreachable_pub)]
+#[path = "support/plans.rs"]
+mod plans;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::env;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jetson_runtime::{Direction, Errno, Fault, Frozen, Options, Planned, RuntimeError, Spill};
+use lgm::plan::Plan;
+use lgm::verify::VerifiedPlan;
+use vtensor::OpIndex;
+
+/// Counts the allocations of all threads.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn freeze(plan: Plan, options: Options) -> Frozen {
+    let verified = VerifiedPlan::new(plan).unwrap();
+    let fill = |tensor, offset, bytes: &mut [u8]| model::fill(tensor, 0, offset, bytes);
+    Planned::new(verified, options)
+        .unwrap()
+        .freeze(fill)
+        .unwrap()
+}
+
+fn iterations(frozen: &mut Frozen, ops: usize, steps: usize) -> Result<(), RuntimeError> {
+    for _ in 0..steps.div_ceil(ops) {
+        frozen.iteration_begin()?;
+        for op in 0..ops {
+            let mut step = frozen.step_begin(OpIndex::from_index(op))?;
+            for access in 0..step.len() {
+                if step.mode(access).writes() {
+                    step.slice_mut(access)[0] ^= 1;
+                }
+            }
+            frozen.step_end()?;
+        }
+        frozen.iteration_end()?;
+    }
+    frozen.quiesce()
+}
+
+fn main() {
+    ten_thousand_steps_allocate_nothing();
+    a_failure_allocates_nothing();
+    println!("no allocation in the step path");
+}
+
+fn ten_thousand_steps_allocate_nothing() {
+    const STEPS: usize = 10_000;
+    for (name, plan) in plans::all(plans::PAGE) {
+        for spill in [Spill::Ram, Spill::File(env::temp_dir())] {
+            for duplex in [true, false] {
+                let options = Options {
+                    spill: spill.clone(),
+                    duplex: Some(duplex),
+                    ..Options::default()
+                };
+                let ops = plan.skeleton.ops.len();
+                let mut frozen = freeze(plan.clone(), options);
+                // Engines allocate while they start: their names, their stacks.
+                iterations(&mut frozen, ops, 10 * ops).unwrap();
+                let before = ALLOCATIONS.load(Ordering::Relaxed);
+                iterations(&mut frozen, ops, STEPS).unwrap();
+                let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+                assert_eq!(allocations, 0, "{name} {spill:?} duplex {duplex}");
+            }
+        }
+    }
+}
+
+fn a_failure_allocates_nothing() {
+    let plan = plans::rotation(plans::PAGE, 6, 2);
+    let ops = plan.skeleton.ops.len();
+    let fault = Fault {
+        direction: Direction::In,
+        after_copies: 1000,
+        errno: Errno::EIO,
+    };
+    let options = Options {
+        fault: Some(fault),
+        ..Options::default()
+    };
+    let mut frozen = freeze(plan, options);
+    iterations(&mut frozen, ops, 100).unwrap();
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let error = iterations(&mut frozen, ops, 2000).unwrap_err();
+    let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    assert!(matches!(error, RuntimeError::CopyFailed(_)), "{error}");
+    // The thread of the engine frees what it had; nothing is taken.
+    assert_eq!(allocations, 0);
+}
