@@ -15,3 +15,4 @@ pub mod plan;
 pub mod profile;
 pub mod program;
 pub mod skeleton;
+pub mod verify;
