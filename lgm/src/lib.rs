@@ -11,6 +11,7 @@
 //! version), never of time or of a random source.
 #![forbid(unsafe_code)]
 
+pub mod bound;
 mod bounded;
 pub mod cost;
 pub mod demand;

@@ -8,7 +8,7 @@ use lgm::profile::{Link, Profile};
 use lgm::program::Program;
 use lgm::skeleton::Skeleton;
 use lgm::verify::{At, Rule, VerifiedPlan, verify};
-use vtensor::{Bytes, OpIndex, StepIndex, StepKind, TensorId, WindowId};
+use vtensor::{Bytes, OpIndex, PageBytes, StepIndex, StepKind, TensorId, WindowId};
 
 use verify_common::brute::{Engines, Outcome, search};
 use verify_common::build::{Builder, PAGE, R, RW, W, pieces};
@@ -337,6 +337,28 @@ fn v12_tables() {
     );
 }
 
+/// Offsets are whole 4096ths of a page, so that a run on scaled pages is exact.
+#[test]
+fn v12_alignment_grows_with_the_page() {
+    for (offset, fits) in [(0, true), (512, false), (1024, false), (2048, true)] {
+        let mut b = Builder::new(1, 0);
+        b.program.page_bytes = PageBytes::new(8 << 20).expect("a power of two");
+        let a = b.transient(1024);
+        let place = b.place(&[0], offset);
+        b.step(&[(a, W, place)]);
+        let (skeleton, program) = b.finish();
+        let verdict = verify(&skeleton, &program)
+            .map(|_| ())
+            .map_err(|v| (v.rule, v.at));
+        let expected = if fits {
+            Ok(())
+        } else {
+            Err((Rule::V12, step(0)))
+        };
+        assert_eq!(verdict, expected, "offset {offset}");
+    }
+}
+
 /// Only a proof makes a verified plan.
 #[test]
 fn a_plan_is_verified_or_comes_back_as_a_violation() {
@@ -356,6 +378,7 @@ fn a_plan_is_verified_or_comes_back_as_a_violation() {
         profile: Profile {
             name: String::new(),
             class: 'A',
+            spill: lgm::profile::SpillTier::Storage,
             link: Link {
                 out_bps: 1.0,
                 in_bps: 1.0,

@@ -200,6 +200,7 @@ impl Builder {
             profile: Profile {
                 name: "test".into(),
                 class: 'D',
+                spill: lgm::profile::SpillTier::Host,
                 link,
                 page_bytes: self.page,
             },

@@ -4,9 +4,10 @@
 //! the arena, in order, found by bisection, so that a window of many runs costs no more than
 //! the runs that are used.
 
-use vtensor::{ArenaRange, Bytes, Place};
+use vtensor::{ArenaRange, Bytes, Pieces, Place};
 
-use crate::program::Program;
+use crate::program::{Home, Program};
+use crate::skeleton::Skeleton;
 
 /// The page lists of a program, with the sums that bisection needs.
 pub(super) struct Atlas<'a> {
@@ -77,6 +78,52 @@ impl<'a> Atlas<'a> {
             skip += taken;
             Some(part)
         })
+    }
+
+    /// The addresses of the arena at which anything that the program does begins or ends.
+    pub(super) fn arena_cuts(&self, skeleton: &Skeleton) -> Vec<u64> {
+        let program = self.program;
+        let runs = program.runs.iter();
+        let runs = runs.flat_map(|run| [u64::from(run.first) * self.page, run.end() * self.page]);
+        let mut cuts: Vec<u64> = runs.collect();
+        let mut cut = |place: Place, bytes: Bytes| {
+            let last = bytes.0.saturating_sub(1);
+            cuts.extend(self.address(place, 0));
+            cuts.extend(self.address(place, last).map(|address| address + 1));
+        };
+        for (access, &place) in skeleton.accesses.iter().zip(&program.places) {
+            cut(place, skeleton.tensor(access.tensor).bytes);
+        }
+        for out in &program.outs {
+            cut(out.source, out.bytes);
+        }
+        for copy in &program.ins {
+            cut(copy.destination, copy.bytes);
+        }
+        for home in &program.homes {
+            if let (Some(place), Some(bytes)) = (home.place, self.home_bytes(skeleton, home)) {
+                cut(place, bytes);
+            }
+        }
+        cuts
+    }
+
+    /// The same for the spill tier.
+    pub(super) fn spill_cuts(&self, skeleton: &Skeleton) -> Vec<u64> {
+        let outs = self.program.outs.iter().map(|out| (out.slot, out.bytes));
+        let ins = self.program.ins.iter().map(|copy| (copy.slot, copy.bytes));
+        let homes = self.program.homes.iter();
+        let homes = homes.filter_map(|home| Some((home.slot?, self.home_bytes(skeleton, home)?)));
+        let slots = outs.chain(ins).chain(homes);
+        slots
+            .flat_map(|(slot, bytes)| [slot, slot.saturating_add(bytes.0)])
+            .collect()
+    }
+
+    /// The bytes of the pieces of a home.
+    pub(super) fn home_bytes(&self, skeleton: &Skeleton, home: &Home) -> Option<Bytes> {
+        let tensor = skeleton.tensors.get(home.tensor.index())?;
+        Pieces::of(tensor.bytes, self.program.page_bytes).bytes(home.pieces)
     }
 
     /// Where one byte is.

@@ -5,7 +5,7 @@
 //! copies under way. By V1 the commands of an iteration are known when the one after the next
 //! starts, so the third starts as the second did, if it knows as much.
 
-use vtensor::{ArenaRange, Mode, Pieces};
+use vtensor::{ArenaRange, Mode};
 
 use crate::program::Home;
 
@@ -53,7 +53,8 @@ impl Machine<'_> {
                 Which::Arena => (&mut self.arena, Rule::V10, "address"),
                 Which::Spill => (&mut self.spill, Rule::V8, "slot"),
             };
-            let taken = memory.stretches(range).find_map(|stretch| stretch.cell);
+            let rows = memory.rows(range);
+            let taken = rows.clone().find_map(|row| memory.cell(row));
             if let Some(other) = taken {
                 let message = format!(
                     "tensor {} is at home at {what} {}, where {} is",
@@ -61,7 +62,7 @@ impl Machine<'_> {
                 );
                 return refuse(rule, at, message);
             }
-            memory.put(range, cell);
+            memory.put(rows, cell);
         }
         Ok(())
     }
@@ -98,9 +99,9 @@ impl Machine<'_> {
 
     /// The bytes of a home in both memories, each with its distance from the first.
     fn home_ranges(&self, home: &Home) -> Vec<(Which, ArenaRange, u64)> {
-        let tensor = self.skeleton.tensor(home.tensor);
-        let bytes = Pieces::of(tensor.bytes, self.program.page_bytes)
-            .bytes(home.pieces)
+        let bytes = self
+            .atlas
+            .home_bytes(self.skeleton, home)
             .expect("the bounds of homes are checked first");
         let mut ranges = Vec::new();
         if let Some(place) = home.place {

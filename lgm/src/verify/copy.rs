@@ -1,5 +1,7 @@
 //! V6–V9 for copies: what outs and ins must find, and what they overwrite.
 
+use core::ops::Range;
+
 use vtensor::{ArenaRange, PieceRun};
 
 use super::machine::{Machine, row};
@@ -33,26 +35,27 @@ impl Machine<'_> {
             start: out.slot,
             end: out.slot + out.bytes.0,
         };
-        self.free_slot(at, slot)?;
+        let rows = self.spill.rows(slot);
+        self.free_slot(at, rows.clone())?;
         let cell = Cell {
             content: self.content(out.tensor, first),
             by: at,
             writer: number,
             reader: NONE,
         };
-        self.spill.put(slot, cell);
+        self.spill.put(rows, cell);
         self.tensors[out.tensor.index()].shared = true;
         self.spend(at)
     }
 
     /// V8: all copies that touch the slot are known to be complete. That outs are *started* in
     /// order is not enough: two that are under way may finish in either order.
-    fn free_slot(&mut self, at: At, slot: ArenaRange) -> Verdict {
+    fn free_slot(&self, at: At, rows: Range<usize>) -> Verdict {
         let known = self.known();
-        let mut visits = 0;
-        for stretch in self.spill.stretches(slot) {
-            visits += 1;
-            let Some(old) = stretch.cell else { continue };
+        for cell_row in rows {
+            let Some(old) = self.spill.cell(cell_row) else {
+                continue;
+            };
             let other = if old.reader >= known.ins {
                 At::In(row(old.reader, self.program.ins.len()))
             } else if old.writer >= known.outs {
@@ -63,11 +66,11 @@ impl Machine<'_> {
             let message = format!(
                 "it overwrites slot {} with tensor {} while {other}, which uses it, is not known \
                  to be complete",
-                stretch.range.start, old.content.tensor
+                self.spill.address(cell_row),
+                old.content.tensor
             );
             return refuse(Rule::V8, at, message);
         }
-        self.spill.visits += visits;
         Ok(())
     }
 

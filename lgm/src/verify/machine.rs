@@ -75,8 +75,8 @@ impl<'a> Machine<'a> {
             skeleton,
             program,
             atlas,
-            arena: Memory::default(),
-            spill: Memory::default(),
+            arena: Memory::new(atlas.arena_cuts(skeleton)),
+            spill: Memory::new(atlas.spill_cuts(skeleton)),
             tensors: vec![State::default(); skeleton.tensors.len()],
             known: Known::default(),
             base: Known::default(),
@@ -230,11 +230,12 @@ impl<'a> Machine<'a> {
     /// Puts a content somewhere, if all copies that touch what is there are `known`.
     pub(super) fn claim(&mut self, range: ArenaRange, cell: Cell, known: Known) -> Verdict {
         let new = cell.content.tensor;
-        let mut visits = 0;
-        for stretch in self.arena.stretches(range) {
-            visits += 1;
-            let Some(old) = stretch.cell else { continue };
-            let page = self.page(stretch.range.start);
+        let rows = self.arena.rows(range);
+        for cell_row in rows.clone() {
+            let Some(old) = self.arena.cell(cell_row) else {
+                continue;
+            };
+            let page = self.page(self.arena.address(cell_row));
             let own = old.content.tensor == new;
             if own && old.content.stamp == cell.content.stamp && old.writer == cell.writer {
                 let message = format!("tensor {new} takes page {page} twice");
@@ -258,8 +259,7 @@ impl<'a> Machine<'a> {
             );
             return refuse(rule, cell.by, message);
         }
-        self.arena.visits += visits;
-        self.arena.put(range, cell);
+        self.arena.put(rows, cell);
         Ok(())
     }
 

@@ -4,10 +4,11 @@
 //! the last copy that wrote it and the last that reads it, by absolute number: whoever overwrites
 //! the cell must know both to be complete.
 //!
-//! Cells are cut where requests begin and end, so there are at most as many as the program has
-//! places, commands and runs, times a small number, however large the memory is.
+//! A memory is cut once, at every address where anything that the program does begins or ends.
+//! Nothing happens to a part of a cell, and there are at most twice as many cells as the program
+//! has places, commands, homes and runs, however large the memory is.
 
-use std::collections::BTreeMap;
+use core::ops::Range;
 
 use vtensor::{ArenaRange, TensorId};
 
@@ -49,24 +50,6 @@ pub(super) struct Cell {
     pub(super) reader: i64,
 }
 
-impl Cell {
-    fn skip(self, bytes: u64) -> Self {
-        Self {
-            content: self.content.skip(bytes),
-            ..self
-        }
-    }
-}
-
-/// A stretch of memory: a cell, or bytes that nothing was written to.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stretch {
-    /// Its bytes.
-    pub(super) range: ArenaRange,
-    /// What is there.
-    pub(super) cell: Option<Cell>,
-}
-
 /// Why a range does not serve a reader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unfit {
@@ -88,15 +71,59 @@ pub(super) struct Known {
 }
 
 /// A memory. Addresses count from 0.
-#[derive(Default)]
 pub(super) struct Memory {
-    /// By first address; the number is one past the last address.
-    cells: BTreeMap<u64, (u64, Cell)>,
-    /// How many stretches were looked at.
+    /// Where cells begin and end, rising.
+    cuts: Vec<u64>,
+    /// What lies between two cuts; nothing where nothing was written.
+    cells: Vec<Option<Cell>>,
+    /// How many cells were looked at.
     pub(super) visits: u64,
 }
 
 impl Memory {
+    /// An empty memory, cut at these addresses, in any order.
+    pub(super) fn new(mut cuts: Vec<u64>) -> Self {
+        cuts.sort_unstable();
+        cuts.dedup();
+        let cells = vec![None; cuts.len().saturating_sub(1)];
+        Self {
+            cuts,
+            cells,
+            visits: 0,
+        }
+    }
+
+    /// The rows of the cells that make up a range, in order.
+    ///
+    /// # Panics
+    /// If the memory is not cut at both ends of the range.
+    pub(super) fn rows(&self, range: ArenaRange) -> Range<usize> {
+        const CUT: &str = "memory is cut wherever a range of the program begins or ends";
+        let first = self.cuts.binary_search(&range.start).expect(CUT);
+        // Most ranges are one cell.
+        if self.cuts.get(first + 1) == Some(&range.end) {
+            return first..first + 1;
+        }
+        first..self.cuts.binary_search(&range.end).expect(CUT)
+    }
+
+    /// What is in a cell, if anything was written.
+    pub(super) fn cell(&self, row: usize) -> Option<&Cell> {
+        self.cells[row].as_ref()
+    }
+
+    /// Where a cell begins.
+    pub(super) fn address(&self, row: usize) -> u64 {
+        self.cuts[row]
+    }
+
+    fn range(&self, row: usize) -> ArenaRange {
+        ArenaRange {
+            start: self.cuts[row],
+            end: self.cuts[row + 1],
+        }
+    }
+
     /// Whether a range holds `wanted`, written by a copy below `writers` or by none.
     pub(super) fn holds(
         &mut self,
@@ -104,107 +131,48 @@ impl Memory {
         wanted: Content,
         writers: i64,
     ) -> Result<(), Unfit> {
-        let mut visits = 0;
-        let mut unfit = None;
-        for stretch in self.stretches(range) {
-            visits += 1;
-            let at = stretch.range.start;
-            let here = wanted.skip(at - range.start);
-            match stretch.cell {
+        let rows = self.rows(range);
+        self.visits += rows.len() as u64;
+        for row in rows {
+            let address = self.cuts[row];
+            let here = wanted.skip(address - range.start);
+            match &self.cells[row] {
                 Some(cell) if cell.content == here && cell.writer < writers => {}
                 found => {
-                    unfit = Some(Unfit {
-                        address: at,
-                        found,
+                    return Err(Unfit {
+                        address,
+                        found: *found,
                         pending: found.is_some_and(|cell| cell.content == here),
                     });
-                    break;
                 }
             }
         }
-        self.visits += visits;
-        unfit.map_or(Ok(()), Err)
+        Ok(())
     }
 
-    /// What a range holds, in order and without holes, cut at its ends.
-    pub(super) fn stretches(&self, range: ArenaRange) -> impl Iterator<Item = Stretch> {
-        let before = self.cells.range(..=range.start).next_back();
-        let first = before.map_or(range.start, |(&start, _)| start);
-        let mut cells = self.cells.range(first..range.end).peekable();
-        let mut at = range.start;
-        std::iter::from_fn(move || {
-            while cells.peek().is_some_and(|(_, (end, _))| *end <= at) {
-                cells.next();
-            }
-            if at >= range.end {
-                return None;
-            }
-            let start = at;
-            let cell = match cells.peek() {
-                Some(&(&from, &(end, cell))) if from <= at => {
-                    at = end.min(range.end);
-                    Some(cell.skip(start - from))
-                }
-                Some(&(&from, _)) => {
-                    at = from;
-                    None
-                }
-                None => {
-                    at = range.end;
-                    None
-                }
-            };
-            Some(Stretch {
-                range: ArenaRange { start, end: at },
-                cell,
-            })
-        })
-    }
-
-    /// Replaces whatever a range holds.
-    pub(super) fn put(&mut self, range: ArenaRange, cell: Cell) {
-        if range.start >= range.end {
-            return;
+    /// Replaces whatever these cells hold; `cell` says what their first byte becomes.
+    pub(super) fn put(&mut self, rows: Range<usize>, cell: Cell) {
+        self.visits += rows.len() as u64;
+        let start = self.cuts[rows.start];
+        for row in rows {
+            let content = cell.content.skip(self.cuts[row] - start);
+            self.cells[row] = Some(Cell { content, ..cell });
         }
-        if let Some(same) = self.cells.get_mut(&range.start)
-            && same.0 == range.end
-        {
-            same.1 = cell;
-            return;
-        }
-        self.cut(range.start);
-        self.cut(range.end);
-        while let Some((&start, _)) = self.cells.range(range.start..range.end).next() {
-            self.cells.remove(&start);
-        }
-        self.cells.insert(range.start, (range.end, cell));
     }
 
     /// Notes that a copy reads a range.
     pub(super) fn read_by(&mut self, range: ArenaRange, reader: i64) {
-        self.cut(range.start);
-        self.cut(range.end);
-        for (_, (_, cell)) in self.cells.range_mut(range.start..range.end) {
+        let rows = self.rows(range);
+        self.visits += rows.len() as u64;
+        for cell in self.cells[rows].iter_mut().flatten() {
             cell.reader = cell.reader.max(reader);
         }
     }
 
-    /// All cells, in order of their addresses.
+    /// All cells that something was written to, in order of their addresses.
     pub(super) fn cells(&self) -> impl Iterator<Item = (ArenaRange, &Cell)> {
-        let range = |start, end| ArenaRange { start, end };
-        self.cells.iter().map(move |(&s, (e, c))| (range(s, *e), c))
-    }
-
-    /// Lets a cell begin at `at`, if one reaches over it.
-    fn cut(&mut self, at: u64) {
-        let Some((&start, reach)) = self.cells.range_mut(..at).next_back() else {
-            return;
-        };
-        let (end, cell) = *reach;
-        if at < end {
-            reach.0 = at;
-            self.cells.insert(at, (end, cell.skip(at - start)));
-        }
+        let rows = self.cells.iter().enumerate();
+        rows.filter_map(|(row, cell)| Some((self.range(row), cell.as_ref()?)))
     }
 }
 
@@ -229,43 +197,38 @@ mod tests {
         ArenaRange { start, end }
     }
 
-    fn seen(memory: &Memory, start: u64, end: u64) -> Vec<(u64, u64, Option<(u32, u64, i64)>)> {
-        let what = |c: Cell| (c.content.tensor.0, c.content.offset, c.reader);
-        let stretches = memory.stretches(range(start, end));
-        stretches
-            .map(|s| (s.range.start, s.range.end, s.cell.map(what)))
+    fn put(memory: &mut Memory, range: ArenaRange, cell: Cell) {
+        memory.put(memory.rows(range), cell);
+    }
+
+    /// The tensor, offset and reader of each address at which a cell begins.
+    fn seen(memory: &Memory) -> Vec<(u64, u32, u64, i64)> {
+        let cells = memory.cells();
+        cells
+            .map(|(range, c)| (range.start, c.content.tensor.0, c.content.offset, c.reader))
             .collect()
     }
 
     #[test]
-    fn cells_are_cut_and_keep_their_offsets() {
-        let mut memory = Memory::default();
-        memory.put(range(10, 30), cell(1, 0));
-        memory.put(range(15, 20), cell(2, 100));
-        assert_eq!(
-            seen(&memory, 5, 40),
-            [
-                (5, 10, None),
-                (10, 15, Some((1, 0, NONE))),
-                (15, 20, Some((2, 100, NONE))),
-                (20, 30, Some((1, 10, NONE))),
-                (30, 40, None),
-            ]
+    fn cells_keep_their_offsets() {
+        let mut memory = Memory::new(vec![30, 0, 10, 20, 15, 10, 35]);
+        put(&mut memory, range(10, 30), cell(1, 0));
+        put(&mut memory, range(15, 20), cell(2, 100));
+        memory.read_by(range(10, 20), 7);
+        memory.read_by(range(10, 15), 5);
+        let expected = [(10, 1, 0, 7), (15, 2, 100, 7), (20, 1, 10, NONE)];
+        assert_eq!(seen(&memory), expected);
+        assert_eq!(memory.rows(range(0, 35)), 0..5);
+        assert!(
+            memory
+                .holds(range(20, 30), cell(1, 10).content, NONE + 1)
+                .is_ok()
         );
-        assert_eq!(seen(&memory, 22, 24), [(22, 24, Some((1, 12, NONE)))]);
-        memory.read_by(range(12, 18), 7);
-        memory.put(range(20, 35), cell(3, 0));
-        assert_eq!(
-            seen(&memory, 11, 35),
-            [
-                (11, 12, Some((1, 1, NONE))),
-                (12, 15, Some((1, 2, 7))),
-                (15, 18, Some((2, 100, 7))),
-                (18, 20, Some((2, 103, NONE))),
-                (20, 35, Some((3, 0, NONE))),
-            ]
-        );
-        memory.put(range(0, 50), cell(4, 0));
-        assert_eq!(memory.cells().count(), 1);
+        let unfit = memory
+            .holds(range(10, 30), cell(1, 0).content, 0)
+            .expect_err("a hole");
+        assert_eq!((unfit.address, unfit.pending), (15, false));
+        put(&mut memory, range(0, 35), cell(4, 0));
+        assert_eq!(seen(&memory).last(), Some(&(30, 4, 30, NONE)));
     }
 }

@@ -22,6 +22,7 @@ pub(crate) fn all() -> Vec<Example> {
         named("new_window", new_window()),
         named("regroup", regroup()),
         named("slot_reused", slot_reused()),
+        named("in_order", in_order()),
         named("still", still()),
     ]
 }
@@ -197,6 +198,31 @@ pub(crate) fn slot_reused() -> (Skeleton, Program) {
     b.copy_in(c, pieces(0, 1), first, 0, 2);
     b.step(&[(c, R, first)]);
     b.needs(2, 2);
+    b.finish()
+}
+
+/// An in takes a page whose last reader is an out of the iteration before. Neither its own wait
+/// nor its step's covers that out, but the in before it, the last of that iteration, waited for it,
+/// and ins start in order.
+pub(crate) fn in_order() -> (Skeleton, Program) {
+    let mut b = Builder::new(3, 3);
+    let (a, c) = (b.persistent(PAGE), b.persistent(PAGE));
+    let d = b.persistent(PAGE);
+    let (t, u) = (b.transient(PAGE), b.transient(PAGE));
+    let (first, second, third) = (b.at(&[0]), b.at(&[1]), b.at(&[2]));
+    b.step(&[(t, W, third)]);
+    b.needs(-1, -1);
+    b.copy_in(c, pieces(0, 1), first, 2 * PAGE, -1);
+    b.step(&[(d, RW, second), (c, R, first)]);
+    b.needs(-1, 1);
+    b.out(d, pieces(0, 1), second, PAGE);
+    b.step(&[(a, W, first), (u, W, second)]);
+    b.needs(1, 1);
+    b.out(a, pieces(0, 1), first, 0);
+    b.copy_in(d, pieces(0, 1), second, PAGE, 2);
+    b.home(a, pieces(0, 1), None, Some(0));
+    b.home(c, pieces(0, 1), None, Some(2 * PAGE));
+    b.home(d, pieces(0, 1), Some(second), Some(PAGE));
     b.finish()
 }
 
