@@ -95,8 +95,13 @@ fn idle_by_step(skeleton: &Skeleton) -> Vec<Idle> {
         };
         if tensor.persistent {
             add(0, steps, |idle| &mut idle.live, bytes);
-            add(0, first, kind, bytes);
-            add(last + 1, steps, kind, bytes);
+            let around: fn(&mut Idle) -> &mut i128 = if uses[0].1.reads() {
+                kind
+            } else {
+                |idle| &mut idle.free
+            };
+            add(0, first, around, bytes);
+            add(last + 1, steps, around, bytes);
         } else {
             add(first, last + 1, |idle| &mut idle.live, bytes);
         }
