@@ -155,10 +155,7 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
                         return Ok(finish(request, &graph, laid_out, timeline));
                     }
                 }
-                Err(overfull) => {
-                    failed_at = overfull.step;
-                    break;
-                }
+                Err(overfull) => failed_at = overfull.step,
             }
         }
     }

@@ -9,6 +9,7 @@
 
 mod colouring;
 mod emit;
+mod exchange;
 mod homes;
 mod slots;
 mod stays;
