@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn an_iteration_waits_for_the_one_before() {
         let mut load = load(true);
-        // The out of the last iteration frees what the first step takes: 35 behind its release.
+        // The out of the last iteration frees what the first step takes, 35 after its release.
         load.outs_ns = vec![35];
         load.ins.clear();
         load.counts = vec![
@@ -281,7 +281,7 @@ mod tests {
             counts([0, 0], [1, 0]),
         ];
         let timeline = load.simulate();
-        assert_eq!((timeline.iteration_ns, timeline.starts_ns[0]), (35, 5));
+        assert_eq!((timeline.iteration_ns, timeline.starts_ns[0]), (45, 15));
     }
 
     #[test]

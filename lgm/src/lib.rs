@@ -16,6 +16,7 @@ mod bounded;
 pub mod cost;
 pub mod demand;
 mod foreign;
+mod free_count;
 pub mod graph;
 pub mod layout;
 pub mod moves;

@@ -10,18 +10,28 @@ use vtensor::{Bytes, PageBytes};
 use crate::cost::{Load, Timeline};
 use crate::demand::{op_pages, peak_bytes};
 use crate::graph::{Granularity, Graph};
-use crate::layout::layout;
+use crate::layout::{Layout, layout};
 use crate::plan::{Origin, Plan};
 use crate::policy::{self, Policy, Task};
 use crate::pool::Pool;
 use crate::profile::Profile;
 use crate::queues::Pages;
+use crate::schedule::Schedule;
 use crate::skeleton::Skeleton;
 
 /// Tensors below this share of a page live in the pool.
 const POOL_SHARE: u64 = 4;
-/// How many pages less, at most, the schedule is asked to use when a layout does not fit.
-const RETREAT: [u32; 8] = [0, 1, 2, 4, 8, 16, 32, 64];
+/// How many pages less the schedules may use when no layout fits, and the share of the pages that a
+/// layout may waste: at first as good as nothing, then whatever the budget allows.
+const RETREATS: [(&[i64], u32); 2] = [
+    (&[0, 1, 2, 3, 4, 6, 8], 200),
+    (
+        &[0, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024],
+        1,
+    ),
+];
+/// How many layouts are compared.
+const LAYOUTS_MAX: usize = 3;
 
 /// What to plan.
 #[derive(Clone, Copy, Debug)]
@@ -130,22 +140,26 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
     let capacity = i64::try_from(arena - pool_pages).expect("limits: at most 2^51 bytes");
     let arena = u32::try_from(arena.min(u64::from(u32::MAX))).expect("just bounded");
     let mut failed_at = 0;
-    for less in RETREAT {
-        let task = Task {
-            graph: &graph,
-            pages: &pages,
-            capacity: capacity.min(most) - i64::from(less),
-            link: &request.profile.link,
-        };
-        let schedule = match policy::schedule(request.policy, task) {
-            Ok(schedule) => schedule,
-            Err(overfull) => {
-                failed_at = overfull.step;
-                break;
+    for (retreat, waste) in RETREATS {
+        for &less in retreat {
+            let task = Task {
+                graph: &graph,
+                pages: &pages,
+                capacity: capacity.min(most) - less,
+                link: &request.profile.link,
+            };
+            match policy::schedules(request.policy, task) {
+                Ok(schedules) => {
+                    let laid_out = best_layout(request, &graph, &pool, &schedules, arena, waste);
+                    if let Some((laid_out, timeline)) = laid_out {
+                        return Ok(finish(request, &graph, laid_out, timeline));
+                    }
+                }
+                Err(overfull) => {
+                    failed_at = overfull.step;
+                    break;
+                }
             }
-        };
-        if let Some(laid_out) = layout(&graph, &pool, &schedule, arena) {
-            return Ok(finish(request, &graph, laid_out));
         }
     }
     Err(PlanError::NoSchedule {
@@ -154,6 +168,29 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
         name: request.skeleton.ops[failed_at as usize].name.clone(),
         budget: request.budget,
     })
+}
+
+/// The layout of some schedules that is the fastest with all the waits that follow from its pages.
+fn best_layout(
+    request: &Request<'_>,
+    graph: &Graph<'_>,
+    pool: &Pool,
+    schedules: &[Schedule],
+    arena: u32,
+    waste: u32,
+) -> Option<(Layout, Timeline)> {
+    let pool_pages = u32::try_from(graph.page.pages_for(pool.bytes())).ok()?;
+    let laid_out = schedules.iter().filter_map(|schedule| {
+        let peak = u32::try_from(schedule.queues.peak).ok()?;
+        let most = arena.min((pool_pages + peak).saturating_add(peak / waste));
+        let layout = layout(graph, pool, schedule, most)?;
+        let link = &request.profile.link;
+        let timeline = Load::of_program(request.skeleton, &layout.program, link).simulate();
+        Some((layout, timeline))
+    });
+    laid_out
+        .take(LAYOUTS_MAX)
+        .min_by_key(|(_, timeline)| timeline.iteration_ns)
 }
 
 /// Whether every op fits into the arena by itself.
@@ -198,9 +235,13 @@ fn op_bytes(skeleton: &Skeleton, op: usize) -> Bytes {
     )
 }
 
-fn finish(request: &Request<'_>, graph: &Graph<'_>, laid_out: crate::layout::Layout) -> Planned {
+fn finish(
+    request: &Request<'_>,
+    graph: &Graph<'_>,
+    laid_out: Layout,
+    timeline: Timeline,
+) -> Planned {
     let program = laid_out.program;
-    let load = Load::of_program(request.skeleton, &program, &request.profile.link);
     let largest = (0..request.skeleton.ops.len()).map(|op| op_bytes(request.skeleton, op));
     let origin = Origin {
         planner: concat!("lgm ", env!("CARGO_PKG_VERSION")).into(),
@@ -215,7 +256,7 @@ fn finish(request: &Request<'_>, graph: &Graph<'_>, laid_out: crate::layout::Lay
     };
     Planned {
         page_overhead: f64::from(program.arena_pages) / f64::from(laid_out.peak_pages.max(1)),
-        timeline: load.simulate(),
+        timeline,
         plan: Plan {
             origin,
             profile: request.profile.clone(),

@@ -5,9 +5,8 @@
 //! room for it. Whether pages with the right numbers exist is the layout's matter; here they are
 //! only counted, which takes microseconds and is what a search scores.
 
-use std::collections::VecDeque;
-
 use crate::demand::live_pages;
+use crate::free_count::{FreeCount, Who};
 use crate::graph::{Graph, Holding};
 use crate::moves::Move;
 
@@ -58,55 +57,6 @@ pub struct Overfull {
     pub step: u32,
 }
 
-/// Free pages by the out that frees them, in order of the outs.
-struct Free {
-    known: i64,
-    pending: VecDeque<(i64, i64)>,
-    /// The fewest known free pages that any claim has left.
-    left_min: i64,
-}
-
-impl Free {
-    /// Takes pages that are free once `known` outs are complete, the latest of them first. Waits for
-    /// more outs as far as that is needed, and says for how many; `None` if that is never enough.
-    fn claim(&mut self, mut pages: i64, mut known: i64) -> Option<i64> {
-        let mut free = self.known;
-        let mut usable = 0;
-        for &(label, freed) in &self.pending {
-            if label >= known {
-                if free >= pages {
-                    break;
-                }
-                known = label + 1;
-            }
-            free += freed;
-            usable += 1;
-        }
-        if free < pages {
-            return None;
-        }
-        self.left_min = self.left_min.min(free - pages);
-        for (_, freed) in self.pending.iter_mut().take(usable).rev() {
-            let taken = pages.min(*freed);
-            *freed -= taken;
-            pages -= taken;
-        }
-        self.known -= pages;
-        Some(known)
-    }
-
-    /// Forgets which outs freed what every claimant knows.
-    fn settle(&mut self, known: i64) {
-        while let Some(&(label, freed)) = self.pending.front() {
-            if label >= known {
-                break;
-            }
-            self.known += freed;
-            self.pending.pop_front();
-        }
-    }
-}
-
 /// What happens at each step, as counts of pages.
 struct Events {
     claimed: Vec<i64>,
@@ -127,48 +77,38 @@ pub fn queues(pages: &Pages, moves: &[Move], capacity: i64) -> Result<Queues, Ov
     let events = events(pages, moves);
     let mut held = pages.live[0] - pages.born[0];
     held -= moves.iter().map(|m| away_at_start(m, steps)).sum::<i64>();
-    let known = capacity - held;
-    if known < 0 {
+    if held > capacity {
         return Err(Overfull { step: 0 });
     }
-    let mut free = Free {
-        known,
-        pending: VecDeque::new(),
-        left_min: known,
-    };
+    let mut free = FreeCount::new(capacity - held);
     let needs = needs_of_steps(&queues, steps);
-    let (mut step_knows, mut in_knows) = (0, 0);
     for round in 0..3 {
         let (mut next_out, mut next_in) = (0, 0);
         let base = round * outs;
-        for step in 0..steps {
-            if let Some(&(_, row)) = needs[step].last() {
+        for (step, needed) in needs.iter().enumerate() {
+            if let Some(&(_, row)) = needed.last() {
                 let wraps = queues.ins[row].need as usize >= steps;
                 let base = if wraps { base - outs } else { base };
-                step_knows = step_knows.max(queues.ins[row].after_out + base);
+                free.tell(Who::Step, queues.ins[row].after_out + base);
             }
-            queues.unsettled[step] = free.pending.iter().map(|&(_, freed)| freed).sum();
+            queues.unsettled[step] = free.unsettled();
             let overfull = Overfull { step: to_u32(step) };
-            if events.claimed[step] > 0 {
-                step_knows = free
-                    .claim(events.claimed[step], step_knows)
-                    .ok_or(overfull)?;
-            }
-            queues.out_needed[step] = step_knows - base;
-            free.known += events.freed[step];
+            free.claim(Who::Step, events.claimed[step])
+                .ok_or(overfull)?;
+            queues.out_needed[step] = free.known(Who::Step) - base;
+            free.free(events.freed[step]);
             while next_out < queues.outs.len() && queues.outs[next_out].release as usize == step {
                 let pages = i64::from(moves[queues.outs[next_out].row].pieces.count);
-                free.pending.push_back((base + to_i64(next_out), pages));
+                free.free_by(base + to_i64(next_out), pages);
                 next_out += 1;
             }
             while next_in < queues.ins.len() && queues.ins[next_in].release as usize == step {
                 let queued = &mut queues.ins[next_in];
                 let claimed = i64::from(moves[queued.row].pieces.count);
-                in_knows = free.claim(claimed, in_knows).ok_or(overfull)?;
-                queued.after_out = in_knows - base;
+                free.claim(Who::In, claimed).ok_or(overfull)?;
+                queued.after_out = free.known(Who::In) - base;
                 next_in += 1;
             }
-            free.settle(step_knows.min(in_knows));
         }
     }
     // Counts that speak of more than one iteration ago say nothing.
@@ -180,7 +120,7 @@ pub fn queues(pages: &Pages, moves: &[Move], capacity: i64) -> Result<Queues, Ov
         queued.after_out = floor(queued.after_out, outs);
     }
     queues.in_needed = in_needed(&needs, &queues.ins, steps, ins);
-    queues.peak = capacity - free.left_min;
+    queues.peak = capacity - free.left_min();
     Ok(queues)
 }
 

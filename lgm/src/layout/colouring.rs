@@ -6,15 +6,15 @@
 //!
 //! Method: claims in order, each among the pages that are free and not reserved for a tail too soon.
 //! Without tails this is interval colouring and needs no more pages than meet at once. A claim that
-//! finds only pages reserved too soon exchanges the recent occupants of two pages that were free at
-//! the same moment. Runs are preferred: they need no window of their own.
+//! finds only pages reserved too soon exchanges what two pages have held since a moment at which both
+//! were free. Runs are preferred: they need no window of their own.
 
 use super::stays::{Claimant, KNOWN, Position, Stay, StayId, Stays};
 
 /// How many exchanges may stand one on the other.
-const DEPTH_MAX: u32 = 2;
+const DEPTH_MAX: u32 = 1;
 /// How many holders are tried at each depth.
-const EXCHANGES_MAX: usize = 16;
+const EXCHANGES_MAX: usize = 8;
 
 /// How a claimant chooses among the pages that fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,41 +222,56 @@ impl Colouring<'_> {
         (holder.until > at && movable).then_some(holder)
     }
 
-    /// Moves the holder of a page to a free one, if both were free at some moment before it came.
+    /// Exchanges what a held and a free page have held since the last moment at which both were free,
+    /// if there was one and the holder may go to the free page.
     fn try_exchange(&mut self, held: usize, free: usize) -> bool {
-        let Some((&holder, before)) = self.occupants[held].split_last() else {
+        let Some(&holder) = self.occupants[held].last() else {
             return false;
         };
-        let stay = self.stay(holder);
-        let since = before.last().map_or(0, |&id| self.stay(id).until);
-        if self.reserved_from[free] < stay.until {
+        if self.reserved_from[free] < self.stay(holder).until {
             return false;
         }
-        let Some(keep) = self.free_between(free, since, stay.claim) else {
+        let Some((keep_held, keep_free)) = self.both_free(held, free) else {
             return false;
         };
-        let recent = self.occupants[free].split_off(keep);
-        self.occupants[held].pop();
-        recent
+        let from_held = self.occupants[held].split_off(keep_held);
+        let from_free = self.occupants[free].split_off(keep_free);
+        from_free
             .into_iter()
             .for_each(|id| self.take(to_u32(held), id));
-        self.take(to_u32(free), holder);
+        from_held
+            .into_iter()
+            .for_each(|id| self.take(to_u32(free), id));
         true
     }
 
-    /// How many occupants a page had had when it was free at some moment from `from` to `to`.
-    fn free_between(&self, page: usize, from: Position, to: Position) -> Option<usize> {
-        let occupants = &self.occupants[page];
-        // Those claimed before `to`: the last of them must be gone by then, or the page was free
-        // between it and the next.
-        let claimed = occupants.partition_point(|&id| self.stay(id).claim < to);
-        let gone = occupants[..claimed]
-            .last()
-            .map_or(0, |&id| self.stay(id).until);
-        let next = occupants
-            .get(claimed)
-            .map_or(Position::MAX, |&id| self.stay(id).claim);
-        (gone <= to && next >= from.max(gone)).then_some(claimed)
+    /// How many occupants a held and a free page had had at the last moment at which both were free.
+    /// Heads have been there from the start and cannot be exchanged.
+    fn both_free(&self, held: usize, free: usize) -> Option<(usize, usize)> {
+        let (a, b) = (&self.occupants[held], &self.occupants[free]);
+        let (mut in_a, mut in_b) = (a.len().checked_sub(1)?, b.len());
+        // Free from the end of the occupant before to the claim of the one behind.
+        let gap = |of: &[StayId], at: usize| {
+            let behind = of.get(at).map(|&id| self.stay(id));
+            if behind.is_some_and(|stay| stay.by == Claimant::Head) {
+                return None;
+            }
+            let since = of[..at].last().map_or(0, |&id| self.stay(id).until);
+            Some((since, behind.map_or(Position::MAX, |stay| stay.claim)))
+        };
+        loop {
+            let ((from_a, to_a), (from_b, to_b)) = (gap(a, in_a)?, gap(b, in_b)?);
+            if from_a.max(from_b) <= to_a.min(to_b) {
+                return Some((in_a, in_b));
+            }
+            // Go back on the page whose gap begins later: nothing before it meets the other's.
+            let back = if from_a > from_b {
+                &mut in_a
+            } else {
+                &mut in_b
+            };
+            *back = back.checked_sub(1)?;
+        }
     }
 }
 

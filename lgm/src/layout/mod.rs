@@ -25,6 +25,9 @@ use crate::pool::Pool;
 use crate::program::Program;
 use crate::schedule::Schedule;
 
+/// How many places to cut the circle are tried.
+const CUTS_MAX: usize = 12;
+
 /// A program with what its layout cost.
 #[derive(Debug)]
 pub struct Layout {
@@ -38,22 +41,20 @@ pub struct Layout {
 #[must_use]
 pub fn layout(graph: &Graph<'_>, pool: &Pool, schedule: &Schedule, arena: u32) -> Option<Layout> {
     let pool_pages = u32::try_from(graph.page.pages_for(pool.bytes())).ok()?;
-    let paged = arena.checked_sub(pool_pages)?;
+    let most = arena.checked_sub(pool_pages)?;
     let peak = u32::try_from(schedule.queues.peak).ok()?;
-    let cuts = quiet_steps(graph, schedule);
-    let opened: Vec<Stays<'_>> = cuts
+    let opened: Vec<Stays<'_>> = quiet_steps(graph, schedule)
         .into_iter()
         .map(|cut| Stays::new(graph, schedule, cut))
         .collect();
-    // As few pages as will do: more are tried only where colouring fails.
-    let mut tried = peak;
-    while tried <= paged {
+    // As few pages as will do: more are taken only where colouring fails.
+    let enough = [peak, most]
+        .into_iter()
+        .filter(|&pages| peak <= pages && pages <= most);
+    for pages in enough {
         for preference in [Preference::Runs, Preference::Tight] {
-            for (n, stays) in opened.iter().enumerate() {
-                if let Some(page_of) = colour(stays, tried, preference) {
-                    if std::env::var("DBG").is_ok() {
-                        eprintln!("OK cut {n} {preference:?} tried {tried} peak {peak}");
-                    }
+            for stays in &opened {
+                if let Some(page_of) = colour(stays, pages, preference) {
                     let program = emit::program(stays, pool, pool_pages, &page_of);
                     return Some(Layout {
                         program,
@@ -62,18 +63,12 @@ pub fn layout(graph: &Graph<'_>, pool: &Pool, schedule: &Schedule, arena: u32) -
                 }
             }
         }
-        let more = tried + (tried / 256).max(1);
-        tried = if tried < paged {
-            paged.min(more)
-        } else {
-            paged + 1
-        };
     }
     None
 }
 
-/// The step before which the fewest pages belong to stays that end and begin again, or to outs that
-/// are not known complete: the best place to cut the circle.
+/// Places to cut the circle, the best first: steps before which few pages belong to stays that end
+/// and begin again, or to outs that are not known complete.
 fn quiet_steps(graph: &Graph<'_>, schedule: &Schedule) -> Vec<u32> {
     let steps = graph.steps();
     let mut change = vec![0_i64; steps as usize + 1];
@@ -111,15 +106,16 @@ fn quiet_steps(graph: &Graph<'_>, schedule: &Schedule) -> Vec<u32> {
     let unsettled = &schedule.queues.unsettled;
     let mut steps: Vec<u32> = (0..steps).collect();
     steps.sort_by_key(|&step| crossing[step as usize] + unsettled[step as usize]);
-    let apart = graph.steps() / 24;
+    let apart = graph.steps() / (2 * to_u32(CUTS_MAX));
     let mut cuts: Vec<u32> = Vec::new();
     for step in steps {
-        if cuts.iter().all(|cut| cut.abs_diff(step) >= apart) {
+        if cuts.len() < CUTS_MAX && cuts.iter().all(|cut| cut.abs_diff(step) >= apart) {
             cuts.push(step);
-        }
-        if cuts.len() == 12 {
-            break;
         }
     }
     cuts
+}
+
+fn to_u32(count: usize) -> u32 {
+    u32::try_from(count).expect("a small count")
 }

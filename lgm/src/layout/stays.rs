@@ -204,8 +204,8 @@ impl<'a> Stays<'a> {
             self.record_accesses(step, now);
             for &row in &leaving[step as usize] {
                 let m = &self.schedule.moves[row];
-                let pieces = m.pieces.first as usize..m.pieces.end() as usize;
-                now[m.tensor.index()][pieces].fill(AWAY);
+                let first = m.pieces.first as usize;
+                now[m.tensor.index()][first..][..m.pieces.count as usize].fill(AWAY);
             }
             for &number in &arriving[step as usize] {
                 let m = self.schedule.moves[self.schedule.queues.ins[number].row];

@@ -77,16 +77,17 @@ pub struct Task<'a> {
     pub link: &'a Link,
 }
 
-/// A schedule by a policy.
+/// Schedules by a policy, the best first. There may be several, since not every one has a layout, and
+/// layouts make some wait longer than the counts of pages do.
 ///
 /// # Errors
 /// If the policy finds none that fits.
-pub fn schedule(policy: Policy, task: Task<'_>) -> Result<Schedule, Overfull> {
+pub fn schedules(policy: Policy, task: Task<'_>) -> Result<Vec<Schedule>, Overfull> {
     match policy {
-        Policy::None => none::schedule(task),
-        Policy::Lru => lru::schedule(task),
-        Policy::Whole => search::schedule(task, search::Granule::Tensor),
-        Policy::Vtensor => search::schedule(task, search::Granule::Piece),
+        Policy::None => none::schedule(task).map(|one| vec![one]),
+        Policy::Lru => lru::schedule(task).map(|one| vec![one]),
+        Policy::Whole => search::schedules(task, search::Granule::Tensor),
+        Policy::Vtensor => search::schedules(task, search::Granule::Piece),
     }
 }
 

@@ -24,6 +24,8 @@ const HEADROOMS: [i64; 6] = [0, 20, 50, 100, 150, 200];
 /// Thousandths of the iteration time; the first stands for no limit.
 const LEADS: [u64; 7] = [u64::MAX, 500, 200, 100, 50, 20, 0];
 const ROUNDS: usize = 2;
+/// How many of the best schedules are offered to the layout.
+const KEPT: usize = 8;
 /// Bytes of one copy at most: long enough to hide the latency, short enough to free early.
 const COPY_BYTES: [u64; 2] = [8 << 20, 32 << 20];
 
@@ -31,9 +33,9 @@ const COPY_BYTES: [u64; 2] = [8 << 20, 32 << 20];
 pub(super) const EVALUATIONS_MAX: u32 =
     (HEADROOMS.len() * (1 + LEADS.len() * ROUNDS) * COPY_BYTES.len()) as u32;
 
-pub(super) fn schedule(task: Task<'_>, granule: Granule) -> Result<Schedule, Overfull> {
+pub(super) fn schedules(task: Task<'_>, granule: Granule) -> Result<Vec<Schedule>, Overfull> {
     let mut best = Best {
-        schedule: None,
+        schedules: Vec::new(),
         overfull: Overfull { step: 0 },
     };
     let page = task.graph.page.get();
@@ -56,26 +58,37 @@ pub(super) fn schedule(task: Task<'_>, granule: Granule) -> Result<Schedule, Ove
             candidate(task, &selected, Cut { pieces_max }, &mut best);
         }
     }
-    best.schedule.ok_or(best.overfull)
+    if best.schedules.is_empty() {
+        Err(best.overfull)
+    } else {
+        Ok(best.schedules)
+    }
 }
 
 struct Best {
-    schedule: Option<Schedule>,
+    /// The fastest so far, the best first, all different.
+    schedules: Vec<Schedule>,
     overfull: Overfull,
 }
 
 impl Best {
-    /// Keeps the better one, and returns the timeline of the new one if it is sound.
+    /// Keeps what is good enough, and returns the timeline of the new one if it is sound.
     fn offer(&mut self, found: Result<Schedule, Overfull>) -> Option<Timeline> {
         match found {
             Ok(schedule) => {
                 let timeline = schedule.timeline.clone();
-                let better = self
-                    .schedule
-                    .as_ref()
-                    .is_none_or(|best| timeline.iteration_ns < best.timeline.iteration_ns);
-                if better {
-                    self.schedule = Some(schedule);
+                let time = |s: &Schedule| s.timeline.iteration_ns;
+                let at = self
+                    .schedules
+                    .partition_point(|s| time(s) <= time(&schedule));
+                let known = self.schedules[..at]
+                    .iter()
+                    .rev()
+                    .take_while(|s| time(s) == time(&schedule))
+                    .any(|s| s.moves == schedule.moves);
+                if at < KEPT && !known {
+                    self.schedules.insert(at, schedule);
+                    self.schedules.truncate(KEPT);
                 }
                 Some(timeline)
             }
