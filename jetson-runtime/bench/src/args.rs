@@ -100,7 +100,8 @@ pub struct TaskArgs {
     /// What decides which tensors leave and when: none, lru, whole or vtensor
     #[arg(long, value_name = "POLICY", default_value_t = Policy::Vtensor)]
     pub policy: Policy,
-    /// The page size, a power of two such as 64KiB [default: the device's]
+    /// The page size, a power of two such as 64KiB [default: the device's, or a smaller one where
+    /// an op would not fit]
     #[arg(long, value_name = "BYTES", value_parser = value::page_bytes)]
     pub page_bytes: Option<PageBytes>,
     /// A JSON file with device profiles, used instead of the built-in ones

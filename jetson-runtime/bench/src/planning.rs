@@ -9,11 +9,11 @@ use std::time::Instant;
 
 use jetson_runtime::{Options, Planned as Fitted, RuntimeError};
 use lgm::bound::lower_bound_ns;
-use lgm::planner::{self, Request};
+use lgm::planner::{self, PlanError, Request};
 use lgm::policy::Policy;
 use lgm::program::Program;
 use lgm::verify::{VerifiedPlan, Violation};
-use vtensor::Bytes;
+use vtensor::{Bytes, PageBytes};
 
 use crate::error::BenchError;
 use crate::report::{PlanDetails, PlanReport, Windows};
@@ -38,13 +38,39 @@ pub struct Broken {
     pub report: PlanReport,
 }
 
+/// Pages below this are not tried unasked: they cost mappings.
+const PAGE_BYTES_TRIED_MIN: u64 = 64 << 10;
+
+/// Plans. Where the device's page is too coarse for an op to fit beside the pool of small tensors,
+/// and no page size was asked for, smaller ones are tried.
+///
+/// # Errors
+/// That of the last page size that was tried.
+pub fn plan(request: &Request<'_>) -> Result<planner::Planned, PlanError> {
+    let mut page = request.page.unwrap_or(request.profile.page_bytes);
+    loop {
+        let result = planner::plan(&Request {
+            page: Some(page),
+            ..*request
+        });
+        let coarse = matches!(result, Err(PlanError::OpTooLarge { .. }));
+        let half = page.get() / 2;
+        match PageBytes::new(half) {
+            Ok(half) if coarse && request.page.is_none() && half.get() >= PAGE_BYTES_TRIED_MIN => {
+                page = half;
+            }
+            _ => return result,
+        }
+    }
+}
+
 /// Plans and proves. `peak` is the trace's own: bytes live at its worst op.
 ///
 /// # Errors
 /// If there is no plan. A plan that breaks a rule is the inner error.
 pub fn prepare(request: &Request<'_>, peak: Bytes) -> Result<Result<Proven, Broken>, BenchError> {
     let start = Instant::now();
-    let planned = planner::plan(request)?;
+    let planned = plan(request)?;
     let plan_s = start.elapsed().as_secs_f64();
     let mut report = report(request, peak, &planned);
     report.plan_s = plan_s;

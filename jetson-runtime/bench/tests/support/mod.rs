@@ -14,21 +14,22 @@ use jetson_runtime::Spill;
 use lgm::plan_file;
 use lgm::planner::{self, Planned, Request};
 use lgm::verify::VerifiedPlan;
+use vtensor_bench::planning;
 use vtensor_bench::replay::{Outcome, Settings, replay};
 
 /// Runs the binary.
-pub fn bench(args: &[&str]) -> Output {
+pub(crate) fn bench(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vtensor-bench"));
     let output = command.args(args).output();
     output.expect("the binary was built for this test")
 }
 
-pub fn text(bytes: &[u8]) -> &str {
+pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("messages are text")
 }
 
 /// Runs the binary with `--json`; returns what it printed and its exit status.
-pub fn json(args: &[&str]) -> (serde_json::Value, Option<i32>) {
+pub(crate) fn json(args: &[&str]) -> (serde_json::Value, Option<i32>) {
     let output = bench(&[args, &["--json"]].concat());
     let value = serde_json::from_slice(&output.stdout);
     let value = value.unwrap_or_else(|error| panic!("{args:?}: {error}: {output:?}"));
@@ -36,12 +37,12 @@ pub fn json(args: &[&str]) -> (serde_json::Value, Option<i32>) {
 }
 
 /// The path of a trace of the repository.
-pub fn trace(name: &str) -> String {
+pub(crate) fn trace(name: &str) -> String {
     format!("{}/../../traces/{name}.json.gz", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The names of all traces of the repository, sorted.
-pub fn traces() -> Vec<String> {
+pub(crate) fn traces() -> Vec<String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces");
     let entries = fs::read_dir(folder).expect("the repository has traces");
     let names = entries.map(|entry| entry.expect("an entry").file_name());
@@ -53,10 +54,10 @@ pub fn traces() -> Vec<String> {
 }
 
 /// A folder of a test's own, removed at its end.
-pub struct Folder(pub PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("vtensor-bench-test-{}-{number}", process::id());
@@ -66,7 +67,7 @@ impl Folder {
     }
 
     /// A path in it, as text.
-    pub fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         let path = self.0.join(name);
         path.to_str()
             .expect("temporary folders have plain names")
@@ -74,7 +75,7 @@ impl Folder {
     }
 
     /// How many things are in it.
-    pub fn entries(&self) -> usize {
+    pub(crate) fn entries(&self) -> usize {
         fs::read_dir(&self.0).expect("readable").count()
     }
 }
@@ -86,8 +87,8 @@ impl Drop for Folder {
 }
 
 /// Plans and proves; a plan file in between, as if it came from elsewhere.
-pub fn prove(request: &Request<'_>) -> Result<(Planned, VerifiedPlan), Fault> {
-    let planned = match planner::plan(request) {
+pub(crate) fn prove(request: &Request<'_>) -> Result<(Planned, VerifiedPlan), Fault> {
+    let planned = match planning::plan(request) {
         Ok(planned) => planned,
         Err(error @ planner::PlanError::NoSchedule { .. }) => {
             return Err(Fault::NoSchedule(error.to_string()));
@@ -108,7 +109,7 @@ pub fn prove(request: &Request<'_>) -> Result<(Planned, VerifiedPlan), Fault> {
 
 /// Why a cell did not work.
 #[derive(Clone, Debug)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// The policy found no plan although every op fits: allowed to simple policies.
     NoSchedule(String),
     /// Anything else.
@@ -116,7 +117,7 @@ pub enum Fault {
 }
 
 /// Replays at the smallest size; wrong bytes and unequal digests are faults.
-pub fn check_replay(plan: VerifiedPlan, spill: Spill, steps: u32) -> Result<Outcome, Fault> {
+pub(crate) fn check_replay(plan: VerifiedPlan, spill: Spill, steps: u32) -> Result<Outcome, Fault> {
     let settings = Settings {
         spill,
         steps: NonZeroU32::new(steps).expect("some steps"),
@@ -136,9 +137,19 @@ pub fn check_replay(plan: VerifiedPlan, spill: Spill, steps: u32) -> Result<Outc
     }
 }
 
+/// A panic as a fault.
+fn caught<R>(work: impl FnOnce() -> Result<R, Fault>) -> Result<R, Fault> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let fixed = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let message = text.or(fixed).unwrap_or_default();
+        Err(Fault::Bug(format!("PANIC {message}")))
+    })
+}
+
 /// Does every job on as many threads as there are cores; results come in order of the jobs. A
 /// panic is a fault of its job.
-pub fn in_parallel<J: Sync, R: Send>(
+pub(crate) fn in_parallel<J: Sync, R: Send>(
     jobs: &[J],
     work: impl Fn(&J) -> Result<R, Fault> + Sync,
 ) -> Vec<Result<R, Fault>> {
@@ -153,13 +164,7 @@ pub fn in_parallel<J: Sync, R: Send>(
                     let Some(job) = jobs.get(index) else {
                         return;
                     };
-                    let result = catch_unwind(AssertUnwindSafe(|| work(job)));
-                    let result = result.unwrap_or_else(|panic| {
-                        let message = panic.downcast_ref::<String>().cloned();
-                        let fixed = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-                        let message = message.or(fixed).unwrap_or_default();
-                        Err(Fault::Bug(format!("PANIC {message}")))
-                    });
+                    let result = caught(|| work(job));
                     done.lock().expect("not poisoned").push((index, result));
                 }
             });
