@@ -26,7 +26,10 @@ pub enum BenchError {
         source: io::Error,
     },
     /// A plan could not be written.
-    #[error("the plan could not be written to {}: {source}; nothing was left there", path.display())]
+    #[error(
+        "the plan could not be written to {}: {source}; nothing was left there",
+        path.display()
+    )]
     Output {
         /// Where to.
         path: PathBuf,

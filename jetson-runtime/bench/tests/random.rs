@@ -16,7 +16,7 @@ use lgm::synthetic::{Shape, training_step};
 use support::{Fault, check_replay, in_parallel, prove};
 use vtensor::{Bytes, PageBytes};
 
-const SEEDS: u64 = 120;
+const SEEDS: u64 = 80;
 const PERCENT: [u64; 4] = [100, 80, 60, 40];
 /// The generator's sizes are around small pages, where tensors share pages and cross them.
 const PAGE: u64 = 16 << 10;

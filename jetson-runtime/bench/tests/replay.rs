@@ -2,8 +2,10 @@
 
 mod support;
 
-use std::env;
 use std::num::NonZeroU32;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
 
 use jetson_runtime::Spill;
 use lgm::planner::Request;
@@ -140,13 +142,51 @@ fn without_a_command_every_policy_is_compared() {
     let output = bench(&[]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let table = text(&output.stdout);
-    for wanted in ["resnet50", "policy ", "vtensor ", " ok ", "equal", "Next:"] {
+    for wanted in [
+        "resnet50",
+        "policy ",
+        "vtensor ",
+        " ok ",
+        "equal",
+        "all that comes back is right",
+        "Next (cargo",
+    ] {
         assert!(table.contains(wanted), "{wanted} is not in\n{table}");
     }
     assert!(
         table.lines().all(|line| line.chars().count() <= 100),
         "{table}"
     );
+}
+
+#[test]
+fn a_replay_that_is_killed_leaves_no_file() {
+    let folder = Folder::new();
+    let file = format!("file:{}", folder.path(""));
+    let path = trace(TRACE);
+    let more = ["--spill", &file, "--steps", "1000000", "--scale", "1/512"];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_vtensor-bench"))
+        .args(replay_args(&path, &more))
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the binary was built for this test");
+    // It is at work once it holds the file, which has no name.
+    let files = format!("/proc/{}/fd", child.id());
+    let holds = || {
+        let links = fs::read_dir(&files).into_iter().flatten().flatten();
+        let mut targets = links.filter_map(|link| fs::read_link(link.path()).ok());
+        targets.any(|target| target.starts_with(&folder.0))
+    };
+    let start = Instant::now();
+    while !holds() {
+        assert_eq!(child.try_wait().expect("a child"), None, "it ended");
+        assert!(start.elapsed() < Duration::from_secs(60), "it never began");
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(folder.entries(), 0);
+    child.kill().expect("it runs");
+    child.wait().expect("it was killed");
+    assert_eq!(folder.entries(), 0);
 }
 
 /// A plan of a small random step at half of its memory.

@@ -112,18 +112,32 @@ fn text(
             if run.digests_equal { "equal" } else { "DIFFER" },
         );
     }
-    let bound = runs.last().map_or(1.0, |run| run.plan.bound_ratio);
-    let _ = writeln!(
-        text,
-        "\nnone keeps no budget: it is the reference. lru moves on demand, whole plans whole\n\
-         tensors, vtensor plans pieces of them. step and stall are seconds of the device, as the\n\
-         cost model predicts; no plan can have a ratio below {bound:.3}. wrong bytes are counted by\n\
-         ops that check all that they read; digests compare the steps with each other.\n\n\
-         Next: a smaller budget, a recording of your own, or time as well as bytes:\n  \
-         vtensor-bench plan TRACE --device {device} --budget 35%\n  \
-         vtensor-bench replay {name} --device {device} --budget 50% --paced",
-        device = args.task.device,
-        name = args.task.trace.display(),
-    );
+    text += &explanation(args, runs);
     text
+}
+
+/// What the table shows, and what to try next.
+fn explanation(args: &ReplayArgs, runs: &[ReplayReport]) -> String {
+    let bound = runs.last().map_or(1.0, |run| run.plan.bound_ratio);
+    let shows = if runs.iter().all(good) {
+        "the step runs in half of its memory, and all that comes back is right"
+    } else {
+        "NOT what it should; please report it"
+    };
+    let (name, device) = (args.task.trace.display(), &args.task.device);
+    format!(
+        "
+What it shows: {shows}.
+none keeps no budget and is the reference; lru moves on demand, whole plans whole tensors,
+vtensor plans pieces of them. step, ratio and stall are the device's, as the cost model
+predicts; no plan can have a ratio below {bound:.3}. Wrong bytes were counted by ops that
+check all that they read; digests compare the executed steps with each other.
+
+Next (cargo run --release -- COMMAND ..., or vtensor-bench COMMAND ...):
+  plan {name} --device rtx3060 --budget 35%
+  replay {name} --device {device} --budget 70% --scale 1/512 \\
+      --paced --time-scale 1/4       compares measured and predicted time
+  replay --help
+"
+    )
 }

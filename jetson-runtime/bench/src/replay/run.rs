@@ -6,7 +6,7 @@ use jetson_runtime::{Frozen, Planned};
 use lgm::cost::Load;
 use lgm::plan::Plan;
 use lgm::verify::VerifiedPlan;
-use vtensor::OpIndex;
+use vtensor::{OpIndex, TensorId};
 
 use super::address::AddressMap;
 use super::content::read_back;
@@ -69,6 +69,19 @@ pub fn replay(
     settings: &Settings,
     advance: &mut dyn FnMut(),
 ) -> Result<Outcome, BenchError> {
+    let fill = |tensor: TensorId, offset, bytes: &mut [u8]| {
+        pattern::fill(bytes, tensor.0, 0, offset);
+    };
+    execute(plan, settings, fill, advance)
+}
+
+/// The same with initial contents of the caller's choice, wrong ones in tests.
+fn execute(
+    plan: VerifiedPlan,
+    settings: &Settings,
+    fill: impl FnMut(TensorId, u64, &mut [u8]),
+    advance: &mut dyn FnMut(),
+) -> Result<Outcome, BenchError> {
     let kept = Plan::clone(&plan);
     let planned = Planned::new(plan, settings.options(&kept))?;
     let page = Executed::page_of(kept.program.page_bytes, settings.scale);
@@ -78,8 +91,7 @@ pub fn replay(
         spill: planned.spill_bytes(),
     };
     let mut watch = Watch::new(&settings.spill, settings.watch_process)?;
-    let mut frozen =
-        planned.freeze(|tensor, offset, bytes| pattern::fill(bytes, tensor.0, 0, offset))?;
+    let mut frozen = planned.freeze(fill)?;
     watch.look(&frozen, 0)?;
     let ratio = kept.program.page_bytes.get() / page.get();
     let mut ops = Ops {
@@ -191,7 +203,91 @@ fn median(took: &mut [Duration]) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
+    use lgm::planner::{self, Request};
+    use lgm::policy::Policy;
+    use lgm::profile::Profiles;
+    use lgm::synthetic::{Shape, training_step};
+    use vtensor::{Bytes, PageBytes};
+
     use super::*;
+
+    /// A random step at half of its memory.
+    fn plan() -> VerifiedPlan {
+        let trace = training_step(4, &Shape::SMALL);
+        let skeleton = trace.skeleton(&trace.devices()[0]).expect("sound");
+        let profiles = Profiles::builtin();
+        let request = Request {
+            skeleton: &skeleton,
+            profile: profiles.get("rtx3060").expect("built in"),
+            budget: Bytes(trace.peak_bytes().0 / 2),
+            policy: Policy::Vtensor,
+            page: Some(PageBytes::new(8 << 10).expect("a page")),
+            trace_digest: trace.digest(),
+            model: trace.model(),
+        };
+        let planned = planner::plan(&request).expect("it fits");
+        VerifiedPlan::new(planned.plan).expect("it holds")
+    }
+
+    /// The first access of the step that finds content from before it.
+    fn first_read(plan: &Plan) -> (OpIndex, TensorId) {
+        for op in 0..plan.skeleton.ops.len() {
+            let op = OpIndex::from_index(op);
+            for access in plan.skeleton.accesses_of(op) {
+                let tensor = plan.skeleton.tensor(access.tensor);
+                if tensor.persistent && access.mode.reads() && tensor.bytes.0 > 4096 {
+                    return (op, access.tensor);
+                }
+            }
+        }
+        panic!("a training step reads parameters");
+    }
+
+    #[test]
+    fn one_wrong_byte_is_found_by_the_op_that_reads_it() {
+        let plan = plan();
+        let (op, wrong) = first_read(&plan);
+        let settings = Settings {
+            scale: 1.0,
+            steps: NonZeroU32::MIN,
+            ..Settings::quick()
+        };
+        let outcome = |spoiled: u64| {
+            let fill = |tensor: TensorId, offset: u64, bytes: &mut [u8]| {
+                pattern::fill(bytes, tensor.0, 0, offset);
+                let at = spoiled.checked_sub(offset).map(usize::try_from);
+                if tensor == wrong
+                    && let Some(Ok(at)) = at
+                    && let Some(byte) = bytes.get_mut(at)
+                {
+                    *byte ^= 1;
+                }
+            };
+            execute(plan.clone(), &settings, fill, &mut || ()).expect("it runs")
+        };
+        let good = outcome(u64::MAX);
+        assert_eq!((good.mismatches, good.first_mismatch), (0, None));
+        let bad = outcome(4097);
+        let first = bad.first_mismatch.expect("found");
+        assert_eq!((first.op, first.tensor, first.wrong), (Some(op), wrong, 1));
+        assert!(bad.mismatches >= 1);
+        assert_ne!(bad.digest, good.digest);
+    }
+
+    #[test]
+    fn a_step_that_finds_something_else_has_another_digest() {
+        // The first step finds a wrong byte and overwrites it, the second one finds none; or it
+        // stays, and both find it, but the contents at the end are wrong too.
+        let plan = plan();
+        let stale = |tensor: TensorId, offset: u64, bytes: &mut [u8]| {
+            pattern::fill(bytes, tensor.0, 1, offset);
+        };
+        let outcome = execute(plan, &Settings::quick(), stale, &mut || ()).expect("it runs");
+        assert!(outcome.mismatches > 0);
+        assert!(!outcome.digests_equal, "updates of parameters overwrite");
+    }
 
     #[test]
     fn the_median_is_in_the_middle() {

@@ -54,7 +54,7 @@ pub(crate) fn traces() -> Vec<String> {
 }
 
 /// A folder of a test's own, removed at its end.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
     pub(crate) fn new() -> Self {
