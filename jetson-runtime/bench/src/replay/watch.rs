@@ -13,7 +13,7 @@ use crate::error::BenchError;
 
 /// What a process may hold beside arena and spill tier: the stacks of two engines, the program's
 /// tables in executed form, code and heap that it touches for the first time.
-pub const SLACK_BYTES: u64 = 8 << 20;
+pub const SLACK_BYTES: u64 = 4 << 20;
 
 /// What was held, at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
