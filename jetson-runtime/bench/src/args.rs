@@ -46,13 +46,15 @@ the step without a limit.";
 
 const REPLAY_EXAMPLES: &str = "\
 Examples:
-  vtensor-bench replay resnet50_b32_sgdm --device agx_orin --budget 50% --scale 1/16
+  vtensor-bench replay resnet50_b32_sgdm --device agx_orin --budget 50%
   vtensor-bench replay resnet50_b32_sgdm --device agx_orin --budget 50% --scale 1/64 \\
       --spill file:/var/tmp --steps 10
-  vtensor-bench replay resnet50_b32_sgdm --device agx_orin --budget 50% --scale 1/16 --paced
+  vtensor-bench replay resnet50_b32_sgdm --device agx_orin --budget 50% --scale 1/512 \\
+      --paced --time-scale 1/4
 
-Without --scale the whole budget is taken from this machine's memory, and the spill tier beside
-it.";
+At --scale 1 the whole budget is taken from this machine's memory, and the spill tier beside it.
+The times that are measured are those of the executed size. Exit status 1 also if a byte was wrong,
+if two training steps did not do the same, or if more memory was held than the budget allows.";
 
 /// The command line.
 #[derive(Clone, Debug, Parser)]
@@ -98,7 +100,8 @@ pub struct TaskArgs {
     /// What decides which tensors leave and when: none, lru, whole or vtensor
     #[arg(long, value_name = "POLICY", default_value_t = Policy::Vtensor)]
     pub policy: Policy,
-    /// The page size, a power of two such as 64KiB [default: the device's]
+    /// The page size, a power of two such as 64KiB [default: the device's, or a smaller one where
+    /// an op would not fit]
     #[arg(long, value_name = "BYTES", value_parser = value::page_bytes)]
     pub page_bytes: Option<PageBytes>,
     /// A JSON file with device profiles, used instead of the built-in ones
@@ -153,14 +156,22 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "N", default_value = "3")]
     pub steps: NonZeroU32,
     /// Execute with tensors and pages this much smaller than planned, as 1/64 or 0.25; the plan,
-    /// its copies and its order stay the same
-    #[arg(long, value_name = "SCALE", default_value = "1", value_parser = value::scale)]
+    /// its copies and its order stay the same. An executed page is page x SCALE, rounded down to a
+    /// power of two, and at least the system's page
+    #[arg(long, value_name = "SCALE", default_value = "1/16", value_parser = value::scale)]
     pub scale: f64,
-    /// Let each op take at least its scaled duration, and each copy its time on the device's link,
-    /// so that measured and predicted time can be compared
+    /// Let each op take at least its duration, and each copy its time on the device's link, so that
+    /// measured and predicted time can be compared. Without it ops take as long as their checks,
+    /// and copies as long as they take here (but see --link-gbps)
     #[arg(long)]
     pub paced: bool,
-    /// The speed of the link in both directions, in 10^9 bytes per second [default: the device's]
+    /// Multiply the durations of a paced replay, of ops and copies, by this [default: SCALE]. Where
+    /// this machine checks bytes more slowly than the device computes, take a larger one
+    #[arg(long, value_name = "SCALE", value_parser = value::scale)]
+    pub time_scale: Option<f64>,
+    /// The speed of the link in both directions, in 10^9 bytes per second, for the plan and for the
+    /// execution, whose copies then take their time on it even without --paced [default: the
+    /// device's for the plan, as fast as it goes for an execution without --paced]
     #[arg(long, value_name = "GBPS", value_parser = value::link_gbps)]
     pub link_gbps: Option<f64>,
 }
@@ -175,6 +186,7 @@ impl ReplayArgs {
             steps: const { NonZeroU32::new(3).expect("3 is not 0") },
             scale: 1.0 / 16.0,
             paced: false,
+            time_scale: None,
             link_gbps: None,
         }
     }
@@ -226,8 +238,8 @@ mod tests {
 
     #[test]
     fn defaults_of_the_command_line_and_of_the_bundled_run_agree() {
-        let cli = parse("x replay resnet50_b32_sgdm --device agx_orin --budget 50% --scale 1/16")
-            .expect("sound");
+        let cli =
+            parse("x replay resnet50_b32_sgdm --device agx_orin --budget 50%").expect("sound");
         let Some(Command::Replay(replay)) = cli.command else {
             panic!("{cli:?}");
         };

@@ -3,9 +3,13 @@
 use std::io;
 use std::path::PathBuf;
 
+use jetson_runtime::RuntimeError;
 use lgm::plan_file::PlanFileError;
+use lgm::planner::PlanError;
 use lgm::profile::ProfileError;
 use lgm::trace::TraceError;
+use lgm::verify::Violation;
+use vtensor::Bytes;
 
 use crate::trace_file;
 
@@ -17,6 +21,17 @@ pub enum BenchError {
     #[error("{}: {source}", path.display())]
     File {
         /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A plan could not be written.
+    #[error(
+        "the plan could not be written to {}: {source}; nothing was left there",
+        path.display()
+    )]
+    Output {
+        /// Where to.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -50,12 +65,33 @@ pub enum BenchError {
     /// A device is unknown, or a file of devices cannot be used.
     #[error(transparent)]
     Device(#[from] ProfileError),
-    /// A part of the pipeline is not connected to this command yet.
-    #[error("{what} is not wired into this command yet")]
-    NotWired {
-        /// Which part.
+    /// There is no plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A plan does not hold, so it is neither kept nor executed.
+    #[error("the plan breaks rule {0}; this is a bug of the planner, please report it")]
+    Violation(#[from] Violation),
+    /// The plan cannot be executed here, or its execution failed.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// More memory was held than the budget allows.
+    #[error(
+        "after {steps} steps the process held {held} {what}, {allowed} are allowed; this is a bug, \
+         please report it"
+    )]
+    OverBudget {
+        /// Steps until then.
+        steps: u64,
+        /// What was measured.
         what: &'static str,
+        /// What was found.
+        held: Bytes,
+        /// What was allowed.
+        allowed: Bytes,
     },
+    /// The system does not tell where the windows are.
+    #[error("reading the addresses of the windows from /proc/self/maps failed: {0}")]
+    Maps(#[source] io::Error),
 }
 
 impl BenchError {
@@ -64,11 +100,26 @@ impl BenchError {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::File { .. } => "file",
+            Self::Output { .. } => "output",
             Self::NoTrace { .. } => "no_trace",
             Self::Trace { .. } => "trace",
             Self::PlanFile { .. } => "plan_file",
             Self::Device(_) => "device",
-            Self::NotWired { .. } => "not_wired",
+            Self::Plan(PlanError::OpTooLarge { .. }) => "budget",
+            Self::Plan(PlanError::NoSchedule { .. }) => "no_schedule",
+            Self::Plan(_) => "plan",
+            Self::Violation(_) => "violation",
+            Self::Runtime(RuntimeError::SpillFile { .. } | RuntimeError::SpillSpace { .. }) => {
+                "spill"
+            }
+            Self::Runtime(
+                RuntimeError::Memory { .. }
+                | RuntimeError::Mappings { .. }
+                | RuntimeError::VirtualMemory { .. },
+            ) => "memory",
+            Self::Runtime(_) => "runtime",
+            Self::OverBudget { .. } => "over_budget",
+            Self::Maps(_) => "maps",
         }
     }
 

@@ -2,10 +2,12 @@
 
 use std::fs::File;
 
+use lgm::planner::Request;
+use lgm::policy::Policy;
 use lgm::profile::{Profile, Profiles};
 use lgm::skeleton::Skeleton;
 use lgm::trace::Trace;
-use vtensor::Bytes;
+use vtensor::{Bytes, PageBytes};
 
 use crate::args::TaskArgs;
 use crate::error::BenchError;
@@ -54,6 +56,31 @@ impl Inputs {
             skeleton,
             profile,
         })
+    }
+
+    /// The same on a device whose link has that speed in both directions, in 10^9 bytes per
+    /// second.
+    #[must_use]
+    pub fn with_link_gbps(mut self, gbps: Option<f64>) -> Self {
+        if let Some(gbps) = gbps {
+            self.profile.link.out_bps = gbps * 1e9;
+            self.profile.link.in_bps = gbps * 1e9;
+        }
+        self
+    }
+
+    /// What to ask the planner.
+    #[must_use]
+    pub fn request(&self, policy: Policy, page: Option<PageBytes>) -> Request<'_> {
+        Request {
+            skeleton: &self.skeleton,
+            profile: &self.profile,
+            budget: self.budget,
+            policy,
+            page,
+            trace_digest: self.trace.digest(),
+            model: self.trace.model(),
+        }
     }
 }
 

@@ -10,8 +10,11 @@
 //! | [`commands`] | one file for each command |
 //! | [`inputs`] | what plan and replay start from |
 //! | [`trace_file`] | a trace by its path, or the bundled one |
+//! | [`planning`] | from a request to a proven plan |
+//! | [`output_file`] | a file that is there whole, or not at all |
+//! | [`replay`] | execution with every byte checked |
 //! | [`pattern`] | the bytes that a replay writes and checks |
-//! | [`report`] | what commands say |
+//! | [`report`], [`text`] | what commands say, as JSON and as text |
 //! | [`progress`] | bars on long work |
 //! | [`error`] | why a command failed |
 //!
@@ -22,8 +25,12 @@ pub mod args;
 pub mod commands;
 pub mod error;
 pub mod inputs;
+pub mod output_file;
 pub mod pattern;
+pub mod planning;
 pub mod progress;
+pub mod replay;
 pub mod report;
+pub mod text;
 pub mod trace_file;
 pub mod value;

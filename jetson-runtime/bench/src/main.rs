@@ -10,7 +10,8 @@ use vtensor_bench::commands;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let (text, code) = match commands::run(&cli) {
-        Ok(report) => (report, ExitCode::SUCCESS),
+        Ok(answer) if answer.good => (answer.text, ExitCode::SUCCESS),
+        Ok(answer) => (answer.text, ExitCode::FAILURE),
         Err(error) if cli.json => (error.json(), ExitCode::FAILURE),
         Err(error) => {
             eprintln!("error: {error}");

@@ -11,10 +11,10 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Begins a bar; it is drawn only if standard error is a terminal.
+    /// Begins a bar; it is drawn only if it is wanted and standard error is a terminal.
     #[must_use]
-    pub fn new(what: &'static str, length: u64) -> Self {
-        let target = if io::stderr().is_terminal() {
+    pub fn new(what: &'static str, length: u64, wanted: bool) -> Self {
+        let target = if wanted && io::stderr().is_terminal() {
             ProgressDrawTarget::stderr()
         } else {
             ProgressDrawTarget::hidden()
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn a_bar_counts() {
-        let progress = Progress::new("steps", 2);
+        let progress = Progress::new("steps", 2, true);
         progress.advance();
         progress.advance();
         assert_eq!(

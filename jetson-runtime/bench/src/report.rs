@@ -1,19 +1,19 @@
-//! What commands say: as JSON with fixed keys, and as text with units.
+//! What commands say, as JSON with fixed keys. The text is in `text`.
 //!
 //! The keys, their order and their units are a contract with programs that read them: seconds,
 //! bytes, and ratios over the time of the step without a limit. Nothing is ever renamed.
 
 use std::fmt;
 
+use lgm::verify::Facts;
 use serde::Serialize;
-use vtensor::Bytes;
 
 /// What `plan` says.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlanReport {
     /// What chose the moves.
     pub policy: String,
-    /// The budget.
+    /// The budget that was asked for. Policy `none` does not keep it.
     pub budget_bytes: u64,
     /// Bytes that the step has live at its worst op, without a limit and without rounding.
     pub peak_bytes: u64,
@@ -39,10 +39,51 @@ pub struct PlanReport {
     pub page_bytes: u64,
     /// Pages of the arena over the fewest that any layout of this schedule could use.
     pub page_overhead: f64,
-    /// Seconds that planning took.
+    /// Seconds that planning took, the proof not included.
     pub plan_s: f64,
     /// `ok`, or the rule that the plan breaks and where.
     pub verdict: String,
+}
+
+impl PlanReport {
+    /// The verdict on a plan that holds.
+    pub const OK: &str = "ok";
+
+    /// Bytes of the arena.
+    #[must_use]
+    pub const fn arena_bytes(&self) -> u64 {
+        self.pages.saturating_mul(self.page_bytes)
+    }
+}
+
+/// What the windows of a plan take from the kernel, executed at full size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// How many there are.
+    pub count: u64,
+    /// Their virtual memory.
+    pub virtual_bytes: u64,
+    /// Their mappings.
+    pub mappings: u64,
+    /// Why this machine could not execute the plan at full size, if it could not.
+    pub refused: Option<String>,
+}
+
+/// What only the text of `plan` says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanDetails {
+    /// Copies of one step in both directions.
+    pub copies: u64,
+    /// The pieces that they move.
+    pub pieces: u64,
+    /// Bytes of the spill tier.
+    pub spill_bytes: u64,
+    /// What the windows take.
+    pub windows: Windows,
+    /// What the proof found out.
+    pub facts: Facts,
+    /// Seconds that the proof took.
+    pub verify_s: f64,
 }
 
 /// What `replay` says.
@@ -53,13 +94,16 @@ pub struct ReplayReport {
     pub plan: PlanReport,
     /// Training steps that were executed.
     pub steps: u64,
-    /// Seconds that one of them took, the median.
+    /// Seconds that one of them took at the executed size, the median.
     pub measured_s: f64,
     /// Bytes that were not what their last writer wrote.
     pub mismatches: u64,
-    /// Digest of all persistent bytes after the last step, in hexadecimal.
+    /// SHA-256, in hexadecimal, of what a training step did, in planned units: for each access of
+    /// each op the tensor, the mode, the pages of the arena behind the address that the runtime
+    /// gave, the version found or written, wrong bytes; and of the persistent contents at the end.
+    /// Equal for every scale, spill tier, pace and number of steps.
     pub digest: String,
-    /// Whether it equals that of a run without a limit.
+    /// Whether all training steps had the same digest.
     pub digests_equal: bool,
 }
 
@@ -80,132 +124,37 @@ pub struct VerifyReport {
     pub pages: u64,
     /// Bytes of each.
     pub page_bytes: u64,
+    /// Ops of one step.
+    pub ops: u64,
     /// Copies of one step in both directions.
     pub copies: u64,
+    /// Pages of the arena that the plan touches; 0 if the plan does not hold.
+    pub pages_used: u64,
+    /// Bytes of the spill tier that it touches; 0 if the plan does not hold.
+    pub spill_used_bytes: u64,
 }
 
 /// A report as what a command prints.
 #[must_use]
 pub fn render<R: Serialize + fmt::Display>(report: &R, json: bool) -> String {
     if json {
-        serde_json::to_string(report).expect("reports have text keys and plain numbers")
+        to_json(report)
     } else {
         report.to_string()
     }
 }
 
-/// One row of a text report.
-fn row(f: &mut fmt::Formatter<'_>, name: &str, value: impl fmt::Display) -> fmt::Result {
-    writeln!(f, "{name:<14}{value}")
-}
-
-/// Seconds with a unit that keeps the number readable.
-struct Seconds(f64);
-
-impl fmt::Display for Seconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            s if s >= 10.0 => write!(f, "{s:.1} s"),
-            s if s >= 1.0 => write!(f, "{s:.2} s"),
-            s if s >= 1e-3 => write!(f, "{:.1} ms", s * 1e3),
-            s => write!(f, "{:.1} µs", s * 1e6),
-        }
-    }
-}
-
-impl fmt::Display for PlanReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = 100.0 * self.budget_bytes as f64 / self.peak_bytes.max(1) as f64;
-        let arena = Bytes(self.pages.saturating_mul(self.page_bytes));
-        row(f, "policy", &self.policy)?;
-        row(f, "peak", Bytes(self.peak_bytes))?;
-        row(
-            f,
-            "budget",
-            format_args!("{} ({percent:.1} % of the peak)", Bytes(self.budget_bytes)),
-        )?;
-        row(f, "largest op", Bytes(self.largest_op_bytes))?;
-        row(
-            f,
-            "arena",
-            format_args!(
-                "{arena} in {} pages of {}, {:.4} of the fewest pages",
-                self.pages,
-                Bytes(self.page_bytes),
-                self.page_overhead
-            ),
-        )?;
-        let moved = format!(
-            "{} out, {} in, each step",
-            Bytes(self.moved_out_bytes),
-            Bytes(self.moved_in_bytes)
-        );
-        row(f, "moved", moved)?;
-        row(
-            f,
-            "step",
-            format_args!("{} without a limit", Seconds(self.compute_s)),
-        )?;
-        row(
-            f,
-            "predicted",
-            format_args!(
-                "{}, {:.4} of that; the bound is {:.4}",
-                Seconds(self.predicted_s),
-                self.predicted_ratio,
-                self.bound_ratio
-            ),
-        )?;
-        row(
-            f,
-            "stall",
-            format_args!("{} in each step", Seconds(self.stall_s)),
-        )?;
-        row(f, "planned in", Seconds(self.plan_s))?;
-        row(f, "verdict", &self.verdict)
-    }
-}
-
-impl fmt::Display for ReplayReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.plan.fmt(f)?;
-        row(
-            f,
-            "replayed",
-            format_args!("{} steps, {} each", self.steps, Seconds(self.measured_s)),
-        )?;
-        row(f, "mismatches", format_args!("{} bytes", self.mismatches))?;
-        let equal = if self.digests_equal {
-            "equal to"
-        } else {
-            "DIFFERS FROM"
-        };
-        row(
-            f,
-            "digest",
-            format_args!("{}, {equal} the run without a limit", self.digest),
-        )
-    }
-}
-
-impl fmt::Display for VerifyReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        row(f, "verdict", &self.verdict)?;
-        row(f, "model", &self.model)?;
-        row(f, "device", &self.device)?;
-        row(f, "policy", &self.policy)?;
-        row(f, "budget", Bytes(self.budget_bytes))?;
-        let pages = format!("{} pages of {}", self.pages, Bytes(self.page_bytes));
-        row(f, "arena", pages)?;
-        row(f, "copies", format_args!("{} in each step", self.copies))
-    }
+/// A report as one JSON object.
+#[must_use]
+pub fn to_json<R: Serialize>(report: &R) -> String {
+    serde_json::to_string(report).expect("reports have text keys and plain numbers")
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod samples {
     use super::*;
 
-    fn plan() -> PlanReport {
+    pub(crate) fn plan() -> PlanReport {
         PlanReport {
             policy: "vtensor".into(),
             budget_bytes: 1 << 30,
@@ -226,7 +175,7 @@ mod tests {
         }
     }
 
-    fn replay() -> ReplayReport {
+    pub(crate) fn replay() -> ReplayReport {
         ReplayReport {
             plan: plan(),
             steps: 3,
@@ -236,6 +185,12 @@ mod tests {
             digests_equal: true,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::samples::{plan, replay};
+    use super::*;
 
     /// The keys of a JSON object, as they come in the text.
     fn keys(json: &str) -> Vec<&str> {
@@ -266,7 +221,7 @@ mod tests {
             "plan_s",
             "verdict",
         ];
-        let json = render(&plan(), true);
+        let json = to_json(&plan());
         assert_eq!(keys(&json), fixed);
         let more = [
             "steps",
@@ -275,34 +230,11 @@ mod tests {
             "digest",
             "digests_equal",
         ];
-        let json = render(&replay(), true);
+        let json = to_json(&replay());
         assert_eq!(keys(&json), [&fixed[..], &more].concat());
         let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
         assert_eq!(value["budget_bytes"], 1 << 30);
         assert_eq!(value["predicted_ratio"], 1.008);
         assert_eq!(value["digests_equal"], true);
-    }
-
-    #[test]
-    fn text_has_units() {
-        let text = render(&replay(), false);
-        for wanted in [
-            "1 GiB (50.0 % of the peak)",
-            "1 GiB in 512 pages of 2 MiB",
-            "768 MiB out, 256 MiB in, each step",
-            "436.5 ms without a limit",
-            "1.0080 of that; the bound is 1.0020",
-            "3.5 ms in each step",
-            "12.3 s",
-            "3 steps, 450.0 ms each",
-            "equal to the run without a limit",
-        ] {
-            assert!(text.contains(wanted), "{wanted} is not in\n{text}");
-        }
-        let differs = ReplayReport {
-            digests_equal: false,
-            ..replay()
-        };
-        assert!(render(&differs, false).contains("DIFFERS"));
     }
 }

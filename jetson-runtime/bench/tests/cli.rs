@@ -1,18 +1,8 @@
 //! The command line from outside: exit statuses, and where errors go.
 
-use std::process::{Command, Output};
+mod support;
 
-fn bench(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_vtensor-bench"));
-    command
-        .args(args)
-        .output()
-        .expect("the binary was built for this test")
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).expect("messages are text")
-}
+use support::{bench, text};
 
 const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
 const TRACE: &str = "resnet50_b32_sgdm";

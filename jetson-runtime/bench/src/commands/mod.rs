@@ -1,19 +1,29 @@
 //! One file for each command.
 
+mod bundled;
 mod plan;
 mod replay;
 mod verify;
 
-use crate::args::{Cli, Command, ReplayArgs};
+use crate::args::{Cli, Command};
 use crate::error::BenchError;
+
+/// What a command has to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What to print on standard output.
+    pub text: String,
+    /// Whether it is good news: exit status 0, else 1.
+    pub good: bool,
+}
 
 /// Does what the command line says and returns what to print.
 ///
 /// # Errors
 /// See [`BenchError`].
-pub fn run(cli: &Cli) -> Result<String, BenchError> {
+pub fn run(cli: &Cli) -> Result<Answer, BenchError> {
     match &cli.command {
-        None => replay::run(&ReplayArgs::bundled(), cli.json),
+        None => bundled::run(cli.json),
         Some(Command::Plan(args)) => plan::run(args, cli.json),
         Some(Command::Verify(args)) => verify::run(args, cli.json),
         Some(Command::Replay(args)) => replay::run(args, cli.json),

@@ -1,0 +1,35 @@
+//! The replay: a proven plan, executed on real memory by synthetic ops that check every byte.
+//!
+//! In: a [`VerifiedPlan`](lgm::verify::VerifiedPlan) and [`Settings`]. Out: an [`Outcome`].
+//!
+//! | module | noun |
+//! |---|---|
+//! | `settings` | how to execute, and at which size |
+//! | `run` | the loop, and what came of it |
+//! | `ops` | one op: what it checks and writes |
+//! | `versions` | which version of each tensor is the last |
+//! | `address` | from the runtime's pointers back to pages of the arena |
+//! | `witness` | the digest of what each training step did |
+//! | `content` | the persistent tensors, read back at the end |
+//! | `pace` | ops that take their time |
+//! | `watch` | the memory that is held |
+//!
+//! Guarantees: an op checks every byte of every tensor that it reads, against the version of its
+//! last write; versions never repeat, across iterations neither.
+//!
+//! *Not here*: arithmetic. The ops compute nothing.
+
+mod address;
+mod content;
+mod ops;
+mod pace;
+mod run;
+mod settings;
+mod versions;
+mod watch;
+mod witness;
+
+pub use ops::Mismatch;
+pub use run::{Outcome, Paced, replay};
+pub use settings::{Executed, Settings};
+pub use watch::{Held, SLACK_BYTES};

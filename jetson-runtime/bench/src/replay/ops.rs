@@ -1,0 +1,108 @@
+//! One op: what it checks and writes.
+//!
+//! First it overwrites what it overwrites whole, then it checks and renews what it reads and
+//! writes, then it checks what it only reads: so two tensors of one op that overlapped would be
+//! seen, in this op or at the next read.
+
+use std::fmt;
+
+use jetson_runtime::{Frozen, RuntimeError};
+use lgm::skeleton::Skeleton;
+use vtensor::{Mode, OpIndex, TensorId};
+
+use super::versions::Versions;
+use super::witness::{Seen, Witness};
+use crate::pattern;
+
+/// The first wrong bytes that were found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// The training step, counted from 1.
+    pub step: u64,
+    /// The op that read them; `None` for the check of persistent tensors at the end.
+    pub op: Option<OpIndex>,
+    /// The tensor.
+    pub tensor: TensorId,
+    /// How many of its bytes were wrong.
+    pub wrong: u64,
+    /// How many it has, as executed.
+    pub of: u64,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step {}, ", self.step)?;
+        match self.op {
+            Some(op) => write!(f, "op {op}")?,
+            None => f.write_str("at its end")?,
+        }
+        write!(
+            f,
+            ": {} of {} bytes of tensor {} are not its last writer's",
+            self.wrong, self.of, self.tensor
+        )
+    }
+}
+
+/// What the ops know and find.
+#[derive(Debug)]
+pub(super) struct Ops<'a> {
+    pub(super) skeleton: &'a Skeleton,
+    pub(super) versions: Versions,
+    pub(super) witness: Witness,
+    /// Wrong bytes so far.
+    pub(super) mismatches: u64,
+    pub(super) first: Option<Mismatch>,
+    /// The training step, counted from 1.
+    pub(super) step: u64,
+}
+
+impl Ops<'_> {
+    /// Executes op `op`, whose step begins here and is left open.
+    pub(super) fn execute(&mut self, frozen: &mut Frozen, op: OpIndex) -> Result<(), RuntimeError> {
+        let mut step = frozen.step_begin(op)?;
+        self.witness.op(op);
+        let first_row = self.skeleton.ops[op.index()].first_access as usize;
+        for mode in [Mode::Write, Mode::ReadWrite, Mode::Read] {
+            for access in 0..step.len() {
+                if step.mode(access) != mode {
+                    continue;
+                }
+                let tensor = step.tensor(access);
+                let read_version = self.versions.relative(tensor);
+                let mut wrong = 0;
+                if mode.reads() {
+                    let bytes = step.slice(access);
+                    wrong = pattern::check(bytes, tensor.0, self.versions.last(tensor), 0);
+                    let of = bytes.len() as u64;
+                    self.found(wrong, of, Some(op), tensor);
+                }
+                if mode.writes() {
+                    let version = self.versions.next(tensor);
+                    pattern::fill(step.slice_mut(access), tensor.0, version, 0);
+                }
+                let seen = Seen {
+                    read_version,
+                    left_version: self.versions.relative(tensor),
+                    wrong,
+                };
+                self.witness.access(&step, access, first_row + access, seen);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts wrong bytes.
+    pub(super) fn found(&mut self, wrong: u64, of: u64, op: Option<OpIndex>, tensor: TensorId) {
+        self.mismatches += wrong;
+        if wrong > 0 && self.first.is_none() {
+            self.first = Some(Mismatch {
+                step: self.step,
+                op,
+                tensor,
+                wrong,
+                of,
+            });
+        }
+    }
+}

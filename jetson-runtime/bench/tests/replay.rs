@@ -1,0 +1,237 @@
+//! `replay` from outside, and what its digest depends on.
+
+mod support;
+
+use std::num::NonZeroU32;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use jetson_runtime::Spill;
+use lgm::planner::Request;
+use lgm::policy::Policy;
+use lgm::profile::Profiles;
+use lgm::synthetic::{Shape, training_step};
+use lgm::verify::VerifiedPlan;
+use support::{Folder, bench, check_replay, json, prove, text, trace};
+use vtensor::{Bytes, PageBytes};
+use vtensor_bench::replay::{Settings, replay};
+
+const TRACE: &str = "resnet18_b32_sgdm";
+
+const MORE_KEYS: [&str; 5] = [
+    "steps",
+    "measured_s",
+    "mismatches",
+    "digest",
+    "digests_equal",
+];
+
+fn replay_args<'a>(path: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let task = ["replay", path, "--device", "rtx3060", "--budget", "50%"];
+    [&task, more].concat()
+}
+
+/// The digest that a good replay prints.
+fn digest(more: &[&str]) -> String {
+    let path = trace(TRACE);
+    let (report, status) = json(&replay_args(&path, more));
+    assert_eq!(status, Some(0), "{more:?}: {report}");
+    assert_eq!(report["mismatches"], 0, "{more:?}: {report}");
+    assert_eq!(report["digests_equal"], true, "{more:?}: {report}");
+    let keys = report.as_object().expect("an object").len();
+    assert_eq!(keys, 16 + MORE_KEYS.len(), "{report}");
+    for key in MORE_KEYS {
+        assert!(report.get(key).is_some(), "{key} is not in {report}");
+    }
+    let digest = report["digest"].as_str().expect("text");
+    assert_eq!(digest.len(), 64, "{digest}");
+    digest.to_owned()
+}
+
+#[test]
+fn scale_tier_pace_and_steps_do_not_change_the_digest() {
+    let folder = Folder::new();
+    let file = format!("file:{}", folder.path(""));
+    let first = digest(&["--scale", "1/512"]);
+    for more in [
+        &["--scale", "1/64", "--steps", "5"][..],
+        &["--scale", "1/512", "--spill", &file],
+        &["--scale", "1/128", "--spill", &file, "--steps", "1"],
+        &["--scale", "1/512", "--paced", "--time-scale", "1/8"],
+    ] {
+        assert_eq!(digest(more), first, "{more:?}");
+    }
+    assert_eq!(folder.entries(), 0, "a spill file has no name");
+    let other = digest(&["--scale", "1/512", "--policy", "whole"]);
+    assert_ne!(other, first, "another plan does something else");
+}
+
+#[test]
+fn every_policy_replays() {
+    for policy in Policy::ALL {
+        let _ = digest(&["--scale", "1/512", "--policy", policy.name()]);
+    }
+}
+
+#[test]
+fn text_says_what_was_executed_and_held() {
+    let path = trace(TRACE);
+    let more = ["--scale", "1/512", "--link-gbps", "8", "--paced"];
+    let output = bench(&replay_args(&path, &more));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    for wanted in [
+        "mismatches    0 bytes",
+        "the same in every step",
+        "at 1/512 of the size: pages of 4 KiB",
+        "by PSS less baseline and spill tier",
+        "predicted at this time scale",
+    ] {
+        assert!(
+            text(&output.stdout).contains(wanted),
+            "{wanted}: {output:?}"
+        );
+    }
+    assert!(
+        output.stderr.is_empty(),
+        "bars are for terminals: {output:?}"
+    );
+}
+
+#[test]
+fn a_slower_link_is_planned_for_and_kept_to() {
+    let path = trace(TRACE);
+    let measured = |gbps: &str| {
+        let more = ["--scale", "1/512", "--link-gbps", gbps];
+        let (report, status) = json(&replay_args(&path, &more));
+        assert_eq!(status, Some(0), "{report}");
+        let number = |key: &str| report[key].as_f64().expect(key);
+        (number("measured_s"), number("predicted_ratio"))
+    };
+    let (fast, fast_ratio) = measured("1000");
+    // At this speed the copies of a step take longer than anything else, on any machine.
+    let (slow, slow_ratio) = measured("0.05");
+    assert!(slow_ratio > 2.0 * fast_ratio, "{slow_ratio} {fast_ratio}");
+    assert!(slow > fast, "{slow} {fast}");
+}
+
+#[test]
+fn a_spill_tier_without_room_is_a_clear_error() {
+    let path = trace(TRACE);
+    let (error, status) = json(&replay_args(&path, &["--spill", "file:/no/such/folder"]));
+    assert_eq!(status, Some(1));
+    assert_eq!(error["error"]["kind"], "spill", "{error}");
+    let message = error["error"]["message"].as_str().expect("a message");
+    assert!(message.contains("/no/such/folder"), "{message}");
+}
+
+#[test]
+fn without_a_command_every_policy_is_compared() {
+    let (report, status) = json(&[]);
+    assert_eq!(status, Some(0), "{report}");
+    let runs = report["runs"].as_array().expect("runs");
+    let policies: Vec<_> = runs.iter().map(|run| run["policy"].as_str()).collect();
+    assert_eq!(policies, ["none", "lru", "whole", "vtensor"].map(Some));
+    for run in runs {
+        assert_eq!(
+            (&run["verdict"], &run["mismatches"]),
+            (&"ok".into(), &0.into())
+        );
+        assert_eq!(run["digests_equal"], true);
+    }
+    let output = bench(&[]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let table = text(&output.stdout);
+    for wanted in [
+        "resnet50",
+        "policy ",
+        "vtensor ",
+        " ok ",
+        "equal",
+        "all that comes back is right",
+        "Next (cargo",
+    ] {
+        assert!(table.contains(wanted), "{wanted} is not in\n{table}");
+    }
+    assert!(
+        table.lines().all(|line| line.chars().count() <= 100),
+        "{table}"
+    );
+}
+
+#[test]
+fn a_replay_that_is_killed_leaves_no_file() {
+    let folder = Folder::new();
+    let file = format!("file:{}", folder.path(""));
+    let path = trace(TRACE);
+    let more = ["--spill", &file, "--steps", "1000000", "--scale", "1/512"];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_vtensor-bench"))
+        .args(replay_args(&path, &more))
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the binary was built for this test");
+    // It is at work once it holds the file, which has no name.
+    let files = format!("/proc/{}/fd", child.id());
+    let holds = || {
+        let links = fs::read_dir(&files).into_iter().flatten().flatten();
+        let mut targets = links.filter_map(|link| fs::read_link(link.path()).ok());
+        targets.any(|target| target.starts_with(&folder.0))
+    };
+    let start = Instant::now();
+    while !holds() {
+        assert_eq!(child.try_wait().expect("a child"), None, "it ended");
+        assert!(start.elapsed() < Duration::from_secs(60), "it never began");
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(folder.entries(), 0);
+    child.kill().expect("it runs");
+    child.wait().expect("it was killed");
+    assert_eq!(folder.entries(), 0);
+}
+
+/// A plan of a small random step at half of its memory.
+fn small_plan() -> VerifiedPlan {
+    let trace = training_step(4, &Shape::SMALL);
+    let skeleton = trace.skeleton(&trace.devices()[0]).expect("sound");
+    let profiles = Profiles::builtin();
+    let request = Request {
+        skeleton: &skeleton,
+        profile: profiles.get("rtx3060").expect("built in"),
+        budget: Bytes(trace.peak_bytes().0 / 2),
+        policy: Policy::Vtensor,
+        page: Some(PageBytes::new(8 << 10).expect("a page")),
+        trace_digest: trace.digest(),
+        model: trace.model(),
+    };
+    let (_, plan) = prove(&request).expect("it fits");
+    assert!(!plan.program.ins.is_empty(), "something moves");
+    plan
+}
+
+#[test]
+fn a_thousand_iterations_do_the_same() {
+    let plan = small_plan();
+    let long = check_replay(plan.clone(), Spill::Ram, 1000).expect("no fault");
+    let file = Spill::File(env::temp_dir());
+    let short = check_replay(plan, file, 1).expect("no fault");
+    assert_eq!(long.digest, short.digest);
+    assert_eq!(long.steps, 1000);
+    assert_eq!(long.held.arena, long.executed.arena);
+}
+
+#[test]
+fn full_size_and_the_smallest_size_have_one_digest() {
+    let plan = small_plan();
+    let outcome = |scale: f64| {
+        let settings = Settings {
+            scale,
+            steps: NonZeroU32::MIN,
+            ..Settings::quick()
+        };
+        replay(plan.clone(), &settings, &mut || ()).expect("it fits")
+    };
+    let (full, small) = (outcome(1.0), outcome(1e-6));
+    assert_eq!((full.ratio, full.mismatches, small.mismatches), (1, 0, 0));
+    assert!(small.ratio > 1 && small.executed.arena < full.executed.arena);
+    assert_eq!(full.digest, small.digest);
+}
