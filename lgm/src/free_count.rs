@@ -1,8 +1,9 @@
 //! Free pages, as numbers: how many there are, and which outs have to be complete before they may
 //! be used.
 //!
-//! Two claimants take pages, steps and copies in, each with its own knowledge of complete outs, which
-//! only grows. Claiming takes a search for the place of that knowledge and touches only what it takes.
+//! Two claimants take pages, steps and copies in, each with its own knowledge of complete outs,
+//! which only grows. Claiming takes a search for the place of that knowledge and touches only what
+//! it takes.
 
 use std::collections::VecDeque;
 

@@ -2,9 +2,9 @@
 //!
 //! In: a skeleton and a page size. Out: for each tensor how it is held and when it is used, and
 //! every *gap*, the steps between two consecutive uses in which the tensor is idle. Layers:
-//! *ops → tensors → vTensors (pieces) → pages*; access edges join ops and tensors, part-of edges are
-//! the pieces' numbers, and a gap's steps are the edges from its pieces to the demands that they
-//! could satisfy. Mapped-during edges are what the layout adds.
+//! *ops → tensors → vTensors (pieces) → pages*; access edges join ops and tensors, part-of edges
+//! are the pieces' numbers, and a gap's steps are the edges from its pieces to the demands that
+//! they could satisfy. Mapped-during edges are what the layout adds.
 //!
 //! Guarantees: deterministic; linear in the number of accesses. Steps are ops here: a planner that
 //! adds steps of its own does so later.

@@ -3,8 +3,8 @@
 //! Data flows one way; each module can be read alone:
 //!
 //! ```text
-//! trace ──> graph ──> demand ──> select ──> schedule ──> layout ──> program ──> verify
-//!           (LGM)                (which)    (when)       (where)
+//! trace ──> graph ──> demand ──> select ──> schedule ──> layout ──> emit ──> verify
+//!           (LGM)                (which)    (when)       (where)    (program)
 //! ```
 //!
 //! Guarantees: a plan is a function of its inputs alone (trace, profile, budget, options,
@@ -15,6 +15,7 @@ pub mod bound;
 mod bounded;
 pub mod cost;
 pub mod demand;
+pub mod emit;
 mod foreign;
 mod free_count;
 pub mod graph;

@@ -1,9 +1,10 @@
 //! Moves: what a selection means in copies.
 //!
-//! In: the graph and, for each gap, how many pieces leave in it. Out: moves, each small enough to be
-//! one copy, with the copies that are really needed. The *last* pieces of a tensor leave, so what
-//! leaves in one gap and what leaves in the next overlap as much as they can: pieces that are not
-//! written in between have a valid copy in their slot already and leave without another one (clean).
+//! In: the graph and, for each gap, how many pieces leave in it. Out: moves, each small enough to
+//! be one copy, with the copies that are really needed. The *last* pieces of a tensor leave, so
+//! what leaves in one gap and what leaves in the next overlap as much as they can: pieces that are
+//! not written in between have a valid copy in their slot already and leave without another one
+//! (clean).
 
 use vtensor::{Bytes, PieceRun, Pieces, TensorId};
 

@@ -9,27 +9,43 @@ use vtensor::{Bytes, PageBytes};
 
 use crate::cost::{Load, Timeline};
 use crate::demand::{op_pages, peak_bytes};
+use crate::emit::emit;
 use crate::graph::{Granularity, Graph};
-use crate::layout::{Layout, layout};
+use crate::layout::{Effort, layout};
 use crate::plan::{Origin, Plan};
 use crate::policy::{self, Policy, Task};
 use crate::pool::Pool;
 use crate::profile::Profile;
+use crate::program::Program;
 use crate::queues::Pages;
 use crate::schedule::Schedule;
 use crate::skeleton::Skeleton;
 
-/// Tensors below this share of a page live in the pool.
-const POOL_SHARE: u64 = 4;
-/// How many pages less the schedules may use when no layout fits, and the share of the pages that a
-/// layout may waste: at first as good as nothing, then whatever the budget allows.
-const RETREATS: [(&[i64], u32); 2] = [
-    (&[0, 1, 2, 3, 4, 6, 8], 200),
-    (
-        &[0, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024],
-        1,
-    ),
+/// Tensors below this share of a page live in the pool; the first is the best for most models.
+const POOL_SHARES: [u64; 4] = [4, 8, 16, 2];
+/// What is tried until a schedule has a layout.
+struct Attempt {
+    /// Thousandths of the pages that the schedules leave free.
+    retreats: &'static [i64],
+    /// The share of the pages that a layout may waste is one in so many.
+    waste: u32,
+}
+
+/// At first layouts that waste as good as nothing, then whatever the budget allows.
+const ATTEMPTS: [Attempt; 2] = [
+    Attempt {
+        retreats: &[0, 1, 3, 5, 8, 12, 16],
+        waste: 200,
+    },
+    Attempt {
+        retreats: &[
+            0, 5, 10, 20, 30, 40, 60, 80, 100, 130, 160, 200, 250, 300, 400, 500,
+        ],
+        waste: 1,
+    },
 ];
+/// Work on the layouts of one attempt: tenths of a second.
+const EFFORT: Effort = Effort(200_000_000);
 /// How many layouts are compared.
 const LAYOUTS_MAX: usize = 3;
 
@@ -121,14 +137,8 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
     request.skeleton.check().map_err(PlanError::Skeleton)?;
     let page = request.page.unwrap_or(request.profile.page_bytes);
     let unlimited = request.policy == Policy::None;
-    let granularity = Granularity {
-        page,
-        pool_below: page.get() / POOL_SHARE,
-        park_unused: !unlimited,
-    };
-    let graph = Graph::new(request.skeleton, granularity);
-    let pool = Pool::pack(&graph);
-    let pool_pages = page.pages_for(pool.bytes());
+    let (graph, pool) = graph_and_pool(request, page);
+    let pool_pages = u64::from(pool.pages(page));
     let pages = Pages::of(&graph);
     let most = pages.live.iter().copied().max().unwrap_or(0);
     let arena = if unlimited {
@@ -140,19 +150,23 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
     let capacity = i64::try_from(arena - pool_pages).expect("limits: at most 2^51 bytes");
     let arena = u32::try_from(arena.min(u64::from(u32::MAX))).expect("just bounded");
     let mut failed_at = 0;
-    for (retreat, waste) in RETREATS {
-        for &less in retreat {
+    for attempt in ATTEMPTS {
+        for &less in attempt.retreats {
+            let room = capacity.min(most);
             let task = Task {
                 graph: &graph,
                 pages: &pages,
-                capacity: capacity.min(most) - less,
+                capacity: room - (room * less + 999) / 1000,
                 link: &request.profile.link,
             };
             match policy::schedules(request.policy, task) {
                 Ok(schedules) => {
-                    let laid_out = best_layout(request, &graph, &pool, &schedules, arena, waste);
-                    if let Some((laid_out, timeline)) = laid_out {
-                        return Ok(finish(request, &graph, laid_out, timeline));
+                    let within = (arena, attempt.waste);
+                    let mut effort = EFFORT;
+                    let found =
+                        best_program(request, &graph, &pool, &schedules, within, &mut effort);
+                    if let Some(found) = found {
+                        return Ok(finish(request, &graph, found));
                     }
                 }
                 Err(overfull) => failed_at = overfull.step,
@@ -167,27 +181,71 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
     })
 }
 
-/// The layout of some schedules that is the fastest with all the waits that follow from its pages.
-fn best_layout(
+/// The graph, with as many small tensors in the pool as leave room for every op; their place is
+/// better used, but they never leave.
+fn graph_and_pool<'a>(request: &Request<'a>, page: PageBytes) -> (Graph<'a>, Pool) {
+    let park_unused = request.policy != Policy::None;
+    let with_share = |share| {
+        let granularity = Granularity {
+            page,
+            pool_below: page.get() / share,
+            park_unused,
+        };
+        let graph = Graph::new(request.skeleton, granularity);
+        let pool = Pool::pack(&graph);
+        (graph, pool)
+    };
+    let needed = |(graph, pool): &(Graph<'_>, Pool)| {
+        let largest = op_pages(graph).into_iter().max().unwrap_or(0);
+        u64::from(pool.pages(page)) + u64::try_from(largest).expect("pages are not negative")
+    };
+    let mut best = with_share(POOL_SHARES[0]);
+    for share in &POOL_SHARES[1..] {
+        if needed(&best) <= request.budget.0 / page.get() {
+            break;
+        }
+        let next = with_share(*share);
+        if needed(&next) < needed(&best) {
+            best = next;
+        }
+    }
+    best
+}
+
+/// The program of some schedules that is the fastest with all the waits that follow from its pages.
+fn best_program(
     request: &Request<'_>,
     graph: &Graph<'_>,
     pool: &Pool,
     schedules: &[Schedule],
-    arena: u32,
-    waste: u32,
-) -> Option<(Layout, Timeline)> {
-    let pool_pages = u32::try_from(graph.page.pages_for(pool.bytes())).ok()?;
-    let laid_out = schedules.iter().filter_map(|schedule| {
+    (arena, waste): (u32, u32),
+    effort: &mut Effort,
+) -> Option<Found> {
+    let paged = arena - pool.pages(graph.page);
+    let programs = schedules.iter().filter_map(|schedule| {
         let peak = u32::try_from(schedule.queues.peak).ok()?;
-        let most = arena.min((pool_pages + peak).saturating_add(peak / waste));
-        let layout = layout(graph, pool, schedule, most)?;
+        let most = paged.min(peak.saturating_add(peak / waste));
+        let layout = layout(graph, schedule, most, effort)?;
+        let program = emit(&layout, pool);
         let link = &request.profile.link;
-        let timeline = Load::of_program(request.skeleton, &layout.program, link).simulate();
-        Some((layout, timeline))
+        let timeline = Load::of_program(request.skeleton, &program, link).simulate();
+        let peak_pages = pool.pages(graph.page) + layout.peak_pages;
+        Some(Found {
+            program,
+            timeline,
+            peak_pages,
+        })
     });
-    laid_out
+    programs
         .take(LAYOUTS_MAX)
-        .min_by_key(|(_, timeline)| timeline.iteration_ns)
+        .min_by_key(|found| found.timeline.iteration_ns)
+}
+
+/// A program, and what is known of it.
+struct Found {
+    program: Program,
+    timeline: Timeline,
+    peak_pages: u32,
 }
 
 /// Whether every op fits into the arena by itself.
@@ -232,13 +290,8 @@ fn op_bytes(skeleton: &Skeleton, op: usize) -> Bytes {
     )
 }
 
-fn finish(
-    request: &Request<'_>,
-    graph: &Graph<'_>,
-    laid_out: Layout,
-    timeline: Timeline,
-) -> Planned {
-    let program = laid_out.program;
+fn finish(request: &Request<'_>, graph: &Graph<'_>, found: Found) -> Planned {
+    let program = found.program;
     let largest = (0..request.skeleton.ops.len()).map(|op| op_bytes(request.skeleton, op));
     let origin = Origin {
         planner: concat!("lgm ", env!("CARGO_PKG_VERSION")).into(),
@@ -252,8 +305,8 @@ fn finish(
         evaluations_max: policy::evaluations_max(request.policy),
     };
     Planned {
-        page_overhead: f64::from(program.arena_pages) / f64::from(laid_out.peak_pages.max(1)),
-        timeline,
+        page_overhead: f64::from(program.arena_pages) / f64::from(found.peak_pages.max(1)),
+        timeline: found.timeline,
         plan: Plan {
             origin,
             profile: request.profile.clone(),

@@ -54,10 +54,13 @@ impl Pool {
         self.offsets[tensor.index()]
     }
 
-    /// The size of the pool.
+    /// The pages that the pool takes.
+    ///
+    /// # Panics
+    /// If they are more than 2^32; small tensors of a skeleton within the limits never are.
     #[must_use]
-    pub fn bytes(&self) -> Bytes {
-        self.bytes
+    pub fn pages(&self, page: PageBytes) -> u32 {
+        u32::try_from(page.pages_for(self.bytes)).expect("at most 2^20 tensors below a page")
     }
 }
 

@@ -1,9 +1,9 @@
 //! Queues: a schedule without places: what each step and each copy waits for.
 //!
-//! In: moves with their times, pages live, and a capacity in pages. Out: the order of both queues and
-//! the counts that hold the pages together: a claimant of pages waits for just as many outs as make
-//! room for it. Whether pages with the right numbers exist is the layout's matter; here they are
-//! only counted, which takes microseconds and is what a search scores.
+//! In: moves with their times, pages live, and a capacity in pages. Out: the order of both queues
+//! and the counts that hold the pages together: a claimant of pages waits for just as many outs as
+//! make room for it. Whether pages with the right numbers exist is the layout's matter; here they
+//! are only counted, which takes microseconds and is what a search scores.
 
 use crate::demand::live_pages;
 use crate::free_count::{FreeCount, Who};
@@ -65,8 +65,8 @@ struct Events {
 
 /// Orders the moves and counts pages over three iterations, of which the last is steady.
 ///
-/// `live` is the number of pages live at each step when nothing moves, `born` and `died` the pages of
-/// transients that appear at it and are gone after it.
+/// `live` is the number of pages live at each step when nothing moves, `born` and `died` the pages
+/// of transients that appear at it and are gone after it.
 ///
 /// # Errors
 /// If a step, or a copy in, finds no room however many outs it waits for.
@@ -226,7 +226,8 @@ fn away_at_start(m: &Move, steps: usize) -> i64 {
     }
 }
 
-/// For each step, the ins that it needs: (count in its own queue order, row in the queue), by order.
+/// For each step, the ins that it needs: (count in its own queue order, row in the queue), by
+/// order.
 fn needs_of_steps(queues: &Queues, steps: usize) -> Vec<Vec<(i64, usize)>> {
     let mut needs = vec![Vec::new(); steps];
     let all = to_i64(queues.ins.len());

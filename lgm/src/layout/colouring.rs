@@ -1,13 +1,13 @@
 //! Colouring: which page each stay gets.
 //!
 //! In: stays in the order of their claims, and a number of pages. Out: a page for each, such that
-//! stays that meet have different pages, and tails have the pages of their heads. Any such colouring
-//! is sound: who waits for whom is worked out from it afterwards.
+//! stays that meet have different pages, and tails have the pages of their heads. Any such
+//! colouring is sound: who waits for whom is worked out from it afterwards.
 //!
-//! Method: claims in order, each among the pages that are free and not reserved for a tail too soon.
-//! Without tails this is interval colouring and needs no more pages than meet at once. A claim that
-//! finds only pages reserved too soon exchanges what two pages have held since a moment at which both
-//! were free. Runs are preferred: they need no window of their own.
+//! Method: claims in order, each among the pages that are free and not reserved for a tail too
+//! soon. Without tails this is interval colouring and needs no more pages than meet at once. A
+//! claim that finds only pages reserved too soon exchanges what two pages have held since a moment
+//! at which both were free. Runs are preferred: they need no window of their own.
 
 use super::exchange::LOOKS_MAX;
 use super::stays::{Claimant, KNOWN, Position, Stay, StayId, Stays};

@@ -1,8 +1,9 @@
 //! Exchanges: pages for stays that find only pages that are reserved too soon.
 //!
 //! Where two pages were free at the same moment, what they have held since may change places. So a
-//! page that is reserved late but held now becomes free, if its holder may go to a page that is free
-//! but reserved soon. Where no free page will do for the holder, one is made free in the same way.
+//! page that is reserved late but held now becomes free, if its holder may go to a page that is
+//! free but reserved soon. Where no free page will do for the holder, one is made free in the same
+//! way.
 
 use super::colouring::Colouring;
 use super::stays::{Claimant, KNOWN, Position, Stay, StayId};
@@ -129,8 +130,8 @@ impl Colouring<'_> {
         (holder.until > at && movable).then_some(holder)
     }
 
-    /// Exchanges what a held and a free page have held since the last moment at which both were free,
-    /// if there was one and the holder may go to the free page.
+    /// Exchanges what a held and a free page have held since the last moment at which both were
+    /// free, if there was one and the holder may go to the free page.
     fn try_exchange(&mut self, held: usize, free: usize) -> bool {
         let Some(&holder) = self.occupants[held].last() else {
             return false;
@@ -157,8 +158,8 @@ impl Colouring<'_> {
         true
     }
 
-    /// How many occupants a held and a free page had had at the last moment at which both were free.
-    /// Heads have been there from the start and cannot be exchanged.
+    /// How many occupants a held and a free page had had at the last moment at which both were
+    /// free. Heads have been there from the start and cannot be exchanged.
     fn both_free(&self, held: usize, free: usize) -> Option<(usize, usize)> {
         let (a, b) = (&self.occupants[held], &self.occupants[free]);
         let (mut in_a, mut in_b) = (a.len().checked_sub(1)?, b.len());

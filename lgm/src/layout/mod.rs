@@ -1,65 +1,80 @@
-//! Layout: the page of every residency, and what follows from it.
+//! Layout: the page of every residency.
 //!
-//! In: the graph, the pool, a schedule, and a number of pages. Out: a [`Program`], with windows, slots,
-//! HOME, and waits that follow from the pages. Relocatable tensors get their pages anew in each
-//! stay, so pages are assigned by interval colouring, on a circle that is cut open where little
-//! crosses.
+//! In: the graph, a schedule, and a number of pages. Out: a page for each stay of each piece on the
+//! device, and what claimants have to wait for because of it. Relocatable tensors get their pages
+//! anew in each stay, so pages are assigned by interval colouring, on a circle that is cut open
+//! where little crosses.
 //!
-//! Limits: windows are relocatable; tensors whose address may never change come later.
+//! Limits: windows are relocatable; tensors whose address may never change come later. Work is
+//! bounded: a layout that is not found within [`Effort`] does not exist for the caller.
 
 mod colouring;
-mod emit;
 mod exchange;
-mod homes;
-mod slots;
 mod stays;
 mod waits;
-mod windows;
 
 use vtensor::StepRange;
 
 use self::colouring::{Preference, colour};
-use self::stays::{Stays, absent_before};
+use self::stays::absent_before;
+pub(crate) use self::stays::{AWAY, StayId, Stays};
+pub(crate) use self::waits::Waits;
+use self::waits::waits;
 use crate::demand::prefix_sums;
 use crate::graph::{Graph, Holding};
-use crate::pool::Pool;
-use crate::program::Program;
 use crate::schedule::Schedule;
 
-/// How many places to cut the circle are tried.
-const CUTS_MAX: usize = 12;
+/// How many places to cut the circle are tried at most.
+const CUTS_MAX: usize = 6;
 
-/// A program with what its layout cost.
-#[derive(Debug)]
-pub struct Layout {
-    /// The program.
-    pub program: Program,
-    /// Pages that no layout of the schedule can do without, those of the pool included.
+/// Pages for all stays of a schedule.
+pub struct Layout<'a> {
+    pub(crate) stays: Stays<'a>,
+    /// The page of each stay.
+    pub(crate) page_of: Vec<u32>,
+    pub(crate) waits: Waits,
+    /// Pages that are used, those of the pool not included.
+    pub pages: u32,
+    /// Pages that no layout of the schedule can do without.
     pub peak_pages: u32,
 }
 
-/// Lays a schedule out on at most `arena` pages, those of the pool included; `None` if that fails.
+/// Work that may still be spent on layouts, in pages looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort(pub u64);
+
+/// Lays a schedule out on at most `most` pages; `None` if that fails.
 #[must_use]
-pub fn layout(graph: &Graph<'_>, pool: &Pool, schedule: &Schedule, arena: u32) -> Option<Layout> {
-    let pool_pages = u32::try_from(graph.page.pages_for(pool.bytes())).ok()?;
-    let most = arena.checked_sub(pool_pages)?;
+pub fn layout<'a>(
+    graph: &'a Graph<'a>,
+    schedule: &'a Schedule,
+    most: u32,
+    effort: &mut Effort,
+) -> Option<Layout<'a>> {
     let peak = u32::try_from(schedule.queues.peak).ok()?;
-    let opened: Vec<Stays<'_>> = quiet_steps(graph, schedule)
-        .into_iter()
-        .map(|cut| Stays::new(graph, schedule, cut))
-        .collect();
+    let cuts = quiet_steps(graph, schedule);
     // As few pages as will do: more are taken only where colouring fails.
     let enough = [peak, most]
         .into_iter()
         .filter(|&pages| peak <= pages && pages <= most);
     for pages in enough {
-        for preference in [Preference::Runs, Preference::Tight] {
-            for stays in &opened {
-                if let Some(page_of) = colour(stays, pages, preference) {
-                    let program = emit::program(stays, pool, pool_pages, &page_of);
+        for &cut in &cuts {
+            let stays = Stays::new(graph, schedule, cut);
+            for preference in [Preference::Runs, Preference::Tight] {
+                let work = u64::from(pages) * stays.groups.len() as u64;
+                if effort.0 == 0 {
+                    return None;
+                }
+                effort.0 = effort.0.saturating_sub(work);
+                if let Some(page_of) = colour(&stays, pages, preference) {
+                    let pages = page_of.iter().max().map_or(0, |last| last + 1);
+                    let waits = waits(&stays, &page_of, pages);
                     return Some(Layout {
-                        program,
-                        peak_pages: pool_pages + peak,
+                        stays,
+                        page_of,
+                        waits,
+                        pages,
+                        peak_pages: peak,
                     });
                 }
             }

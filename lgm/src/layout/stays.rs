@@ -2,8 +2,8 @@
 //!
 //! In: the graph, a schedule, and the step before which the circle of steps is cut open. Out: all
 //! stays in the order of their claims, and for each access the stays of its pieces. A stay that
-//! crosses the cut is two: a *head*, there when the circle begins, and a *tail*, which goes on until
-//! the end and must have the head's page.
+//! crosses the cut is two: a *head*, there when the circle begins, and a *tail*, which goes on
+//! until the end and must have the head's page.
 //!
 //! Positions count twice the steps from the cut: `2k` is the `k`-th step, `2k + 1` is what follows
 //! its completion: pages are given back, then copies in are released.
@@ -15,17 +15,17 @@ use crate::moves::Move;
 use crate::schedule::Schedule;
 
 /// A position on the opened circle.
-pub(super) type Position = u32;
+pub(crate) type Position = u32;
 /// A row in the table of stays.
-pub(super) type StayId = u32;
+pub(crate) type StayId = u32;
 /// A piece that is not on the device.
-pub(super) const AWAY: StayId = StayId::MAX;
+pub(crate) const AWAY: StayId = StayId::MAX;
 /// The label of pages that need no wait.
-pub(super) const KNOWN: i64 = i64::MIN;
+pub(crate) const KNOWN: i64 = i64::MIN;
 
 /// Who claims pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Claimant {
+pub(crate) enum Claimant {
     /// Nobody: the piece is there when the circle begins.
     Head,
     /// A step.
@@ -36,46 +36,46 @@ pub(super) enum Claimant {
 
 /// One piece, from its claim on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stay {
-    pub(super) by: Claimant,
-    pub(super) claim: Position,
+pub(crate) struct Stay {
+    pub(crate) by: Claimant,
+    pub(crate) claim: Position,
     /// When its page is given back; the end of positions if that is behind the cut.
-    pub(super) until: Position,
+    pub(crate) until: Position,
     /// The out that has to be complete before the page is used again, counted on the opened circle.
-    pub(super) label: i64,
+    pub(crate) label: i64,
     /// For a tail, its head.
-    pub(super) head: Option<StayId>,
+    pub(crate) head: Option<StayId>,
 }
 
 /// Stays that are claimed together: consecutive pieces of one tensor.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
-    pub(super) first: StayId,
-    pub(super) count: u32,
+pub(crate) struct Group {
+    pub(crate) first: StayId,
+    pub(crate) count: u32,
     /// How many outs the claimant knows to be complete, counted on the opened circle.
-    pub(super) known: i64,
+    pub(crate) known: i64,
 }
 
 /// All stays.
-pub(super) struct Stays<'a> {
-    pub(super) graph: &'a Graph<'a>,
-    pub(super) schedule: &'a Schedule,
+pub(crate) struct Stays<'a> {
+    pub(crate) graph: &'a Graph<'a>,
+    pub(crate) schedule: &'a Schedule,
     cut: u32,
     by_tensor: Vec<Vec<usize>>,
     /// For each move, its number among the outs.
     out_of: Vec<Option<usize>>,
     /// In the order of their claims.
-    pub(super) all: Vec<Stay>,
+    pub(crate) all: Vec<Stay>,
     /// Heads are in none; the others in the order of their claims.
-    pub(super) groups: Vec<Group>,
+    pub(crate) groups: Vec<Group>,
     /// For each access of a paged tensor, the stays of its pieces; empty for others.
-    pub(super) accesses: Vec<Vec<StayId>>,
+    pub(crate) accesses: Vec<Vec<StayId>>,
     /// For each tensor, the stays of its pieces at the boundary.
-    pub(super) home: Vec<Vec<StayId>>,
+    pub(crate) home: Vec<Vec<StayId>>,
 }
 
 impl<'a> Stays<'a> {
-    pub(super) fn new(graph: &'a Graph<'a>, schedule: &'a Schedule, cut: u32) -> Self {
+    pub(crate) fn new(graph: &'a Graph<'a>, schedule: &'a Schedule, cut: u32) -> Self {
         let mut by_tensor = vec![Vec::new(); graph.skeleton.tensors.len()];
         for (row, m) in schedule.moves.iter().enumerate() {
             by_tensor[m.tensor.index()].push(row);
@@ -100,7 +100,7 @@ impl<'a> Stays<'a> {
     }
 
     /// The moves of a tensor.
-    pub(super) fn moves_of(&self, tensor: TensorId) -> impl Iterator<Item = &Move> {
+    pub(crate) fn moves_of(&self, tensor: TensorId) -> impl Iterator<Item = &Move> {
         self.by_tensor[tensor.index()]
             .iter()
             .map(|&row| &self.schedule.moves[row])
@@ -108,7 +108,7 @@ impl<'a> Stays<'a> {
 
     /// How many outs must be complete so that a move's own is, seen from an iteration `later` ones
     /// behind that of the leave.
-    pub(super) fn own_out(&self, row: usize, later: u32) -> i64 {
+    pub(crate) fn own_out(&self, row: usize, later: u32) -> i64 {
         match self.out_of[row] {
             Some(number) => to_i64(number) + 1 - i64::from(later) * self.outs(),
             None => KNOWN,
@@ -116,12 +116,12 @@ impl<'a> Stays<'a> {
     }
 
     /// How many outs an iteration has.
-    pub(super) fn outs(&self) -> i64 {
+    pub(crate) fn outs(&self) -> i64 {
         to_i64(self.schedule.queues.outs.len())
     }
 
     /// The number of the first out of the iteration that a step belongs to, on the opened circle.
-    pub(super) fn base(&self, step: u32) -> i64 {
+    pub(crate) fn base(&self, step: u32) -> i64 {
         if step < self.cut { self.outs() } else { 0 }
     }
 
@@ -135,8 +135,8 @@ impl<'a> Stays<'a> {
         2 * self.turn(m.leave) + 1
     }
 
-    /// When and with what label a piece gives its page back that has it at a position; `None` if that
-    /// is behind the cut.
+    /// When and with what label a piece gives its page back that has it at a position; `None` if
+    /// that is behind the cut.
     fn end(&self, tensor: TensorId, piece: u32, at: Position) -> Option<(Position, i64)> {
         let node = self.graph.node(tensor);
         let last = self.graph.life(tensor).end - 1;
@@ -301,7 +301,7 @@ impl<'a> Stays<'a> {
 }
 
 /// The steps before which a move's pieces are away, and not yet claimed again.
-pub(super) fn absent_before(m: &Move) -> StepRange {
+pub(crate) fn absent_before(m: &Move) -> StepRange {
     let end = if m.read { m.back } else { m.need + 1 };
     StepRange {
         start: m.leave + 1,

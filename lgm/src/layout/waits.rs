@@ -6,12 +6,12 @@
 use super::stays::{Claimant, KNOWN, Stays};
 
 /// What claimants wait for; [`KNOWN`] for nothing.
-pub(super) struct Waits {
-    pub(super) steps: Vec<i64>,
-    pub(super) ins: Vec<i64>,
+pub(crate) struct Waits {
+    pub(crate) steps: Vec<i64>,
+    pub(crate) ins: Vec<i64>,
 }
 
-pub(super) fn waits(stays: &Stays<'_>, page_of: &[u32], pages: u32) -> Waits {
+pub(crate) fn waits(stays: &Stays<'_>, page_of: &[u32], pages: u32) -> Waits {
     let mut waits = Waits {
         steps: vec![KNOWN; stays.graph.steps() as usize],
         ins: vec![KNOWN; stays.schedule.queues.ins.len()],

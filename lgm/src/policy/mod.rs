@@ -19,8 +19,8 @@ use crate::schedule::Schedule;
 pub enum Policy {
     /// No limit: nothing moves. The reference for time and peak.
     None,
-    /// On demand: when there is no room, the least recently used tensor leaves; it returns when an op
-    /// needs it.
+    /// On demand: when there is no room, the least recently used tensor leaves; it returns when an
+    /// op needs it.
     Lru,
     /// The planner, with tensors moving only as a whole.
     Whole,
@@ -77,8 +77,8 @@ pub struct Task<'a> {
     pub link: &'a Link,
 }
 
-/// Schedules by a policy, the best first. There may be several, since not every one has a layout, and
-/// layouts make some wait longer than the counts of pages do.
+/// Schedules by a policy, the best first. There may be several, since not every one has a layout,
+/// and layouts make some wait longer than the counts of pages do.
 ///
 /// # Errors
 /// If the policy finds none that fits.

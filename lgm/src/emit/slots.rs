@@ -1,7 +1,7 @@
 //! Slots: where in the spill tier the pieces of each tensor go.
 //!
-//! A tensor has one range of the tier for all that ever leaves of it: persistent tensors for good, so
-//! that copies stay valid from one iteration to the next; transients from their first out to the
+//! A tensor has one range of the tier for all that ever leaves of it: persistent tensors for good,
+//! so that copies stay valid from one iteration to the next; transients from their first out to the
 //! last step that needs them back, and later ones take their place.
 
 use vtensor::limits::SLOT_ALIGN;

@@ -1,24 +1,33 @@
-//! Emit: the program of a colouring.
+//! Emit: the program of a layout.
 //!
-//! In: stays and their pages. Out: windows, places, slots, HOME and counts. Nothing is
-//! chosen here.
+//! In: a layout, that is stays and their pages, and the pool. Out: a [`Program`] with windows,
+//! places, slots, HOME and counts. Nothing is chosen here.
+
+mod homes;
+mod slots;
+mod windows;
 
 use vtensor::{In, OpIndex, Out, PieceRun, Place, StepCounts, StepKind, TensorId, WindowId};
 
-use super::homes::Homes;
-use super::slots::Slots;
-use super::stays::Stays;
-use super::waits::{Waits, waits};
-use super::windows::{Spot, Windows};
+use self::homes::Homes;
+use self::slots::Slots;
+use self::windows::{Spot, Windows};
+use crate::layout::{Layout, Stays, Waits};
 use crate::pool::Pool;
 use crate::program::{Program, Step};
 
-/// The program of a colouring; the pool takes the first `pool_pages` pages.
-pub(super) fn program(stays: &Stays<'_>, pool: &Pool, pool_pages: u32, page_of: &[u32]) -> Program {
+/// The program of a layout; the pool takes the first pages of the arena.
+#[must_use]
+pub fn emit(layout: &Layout<'_>, pool: &Pool) -> Program {
+    let Layout {
+        stays,
+        page_of,
+        waits,
+        ..
+    } = layout;
     let graph = stays.graph;
-    let paged = page_of.iter().max().map_or(0, |last| last + 1);
-    let arena = pool_pages + paged;
-    let waits = waits(stays, page_of, paged);
+    let pool_pages = pool.pages(graph.page);
+    let arena = pool_pages + layout.pages;
     let mut windows = Windows::new(graph.page);
     let mut spots = Vec::with_capacity(graph.skeleton.accesses.len());
     let page = |&stay: &u32| page_of[stay as usize] + pool_pages;
@@ -48,9 +57,9 @@ pub(super) fn program(stays: &Stays<'_>, pool: &Pool, pool_pages: u32, page_of: 
         page_bytes: graph.page,
         arena_pages: arena,
         spill_bytes: slots.bytes,
-        steps: steps(stays, &waits),
+        steps: steps(stays, waits),
         outs: outs(stays, &places, &slots),
-        ins: ins(stays, &waits, &places, &slots),
+        ins: ins(stays, waits, &places, &slots),
         places,
         windows: numbered.windows,
         runs: numbered.runs,
@@ -58,7 +67,7 @@ pub(super) fn program(stays: &Stays<'_>, pool: &Pool, pool_pages: u32, page_of: 
     }
 }
 
-pub(super) fn pool_place(pool: &Pool, tensor: TensorId) -> Place {
+fn pool_place(pool: &Pool, tensor: TensorId) -> Place {
     let offset = pool
         .offset(tensor)
         .expect("what has no pages is in the pool");

@@ -1,8 +1,8 @@
 //! Windows: page lists become virtual ranges, as few as will do.
 //!
-//! In: page lists. Out: a place for each. Window 0 shows the whole arena in order; a list that is a run
-//! needs no other. The remaining lists get windows of their own, but equal lists share one, and a
-//! list that begins another shares that one's.
+//! In: page lists. Out: a place for each. Window 0 shows the whole arena in order; a list that is a
+//! run needs no other. The remaining lists get windows of their own, but equal lists share one, and
+//! a list that begins another shares that one's.
 
 use std::collections::HashMap;
 
@@ -106,7 +106,7 @@ impl Numbered {
 }
 
 /// A page list as runs.
-pub(super) fn runs(pages: &[u32]) -> Vec<PageRun> {
+fn runs(pages: &[u32]) -> Vec<PageRun> {
     let mut runs: Vec<PageRun> = Vec::new();
     for &page in pages {
         match runs.last_mut() {

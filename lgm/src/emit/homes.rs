@@ -2,10 +2,10 @@
 
 use vtensor::{PieceRun, Place, TensorId};
 
-use super::emit::pool_place;
+use super::pool_place;
 use super::slots::Slots;
-use super::stays::{AWAY, StayId, Stays};
 use crate::graph::Holding;
+use crate::layout::{AWAY, StayId, Stays};
 use crate::pool::Pool;
 use crate::program::Home;
 
@@ -93,7 +93,8 @@ impl Homes<'_> {
         }
     }
 
-    /// Whether a piece's slot holds its content at the boundary because its next leave counts on it.
+    /// Whether a piece's slot holds its content at the boundary because its next leave counts on
+    /// it.
     fn clean(&self, tensor: TensorId, piece: u32) -> bool {
         let of_piece = self
             .stays
