@@ -6,8 +6,8 @@
 //! Three bounds, of which the largest counts:
 //! - *compute*: the durations of all ops;
 //! - *volume*: where a step has more live bytes than the budget, the excess has to be away there.
-//!   What is overwritten next needs no copy, and what is never written needs no copy out; the rest passes
-//!   the link in both directions, once an iteration;
+//!   What is overwritten next needs no copy, and what is never written needs no copy out; the rest
+//!   passes the link in both directions, once an iteration;
 //! - *split*: of that rest, what is transient has to pass the link out between the start of the
 //!   iteration and this step, and back in between this step and the end.
 //!

@@ -89,8 +89,8 @@ pub enum PlanError {
     /// An op does not fit.
     #[error(
         "op {op} `{name}` touches {touches}, which take {pages} pages of {page} together with \
-         {pool_pages} pages of small tensors: {needs}; the budget is {budget}. Give at least {needs}\
-         {smaller}"
+         {pool_pages} pages of small tensors: {needs}; the budget is {budget}. Give at least \
+         {needs}{smaller}"
     )]
     OpTooLarge {
         /// Which op.

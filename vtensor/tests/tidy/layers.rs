@@ -226,10 +226,7 @@ mod tests {
             ("lgm/src/graph.rs", "use crate::select::Choice;"),
             ("lgm/src/graph.rs", "use crate::{skeleton, demand::{A, B}};"),
             ("lgm/src/graph.rs", "use super::layout;"),
-            (
-                "lgm/src/demand/mod.rs",
-                "fn f(_: crate::program::Program) {}",
-            ),
+            ("lgm/src/demand/mod.rs", "fn f(_: crate::emit::Program) {}"),
             ("lgm/src/demand/edge.rs", "use super::super::select;"),
             (
                 "lgm/src/schedule/queue.rs",
