@@ -6,6 +6,7 @@
 //!
 //! *Not here*: places, pages, choices. It scores; it does not judge whether a program is sound.
 
+use crate::count::to_i64;
 use crate::moves::Move;
 use crate::profile::Link;
 use crate::program::Program;
@@ -207,10 +208,6 @@ fn done_at(done: &[u64], per_iteration: usize, count: i64) -> u64 {
         .and_then(|last| done.get(last))
         .copied()
         .unwrap_or(0)
-}
-
-fn to_i64(count: usize) -> i64 {
-    i64::try_from(count).expect("limits: at most 2^22 commands")
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 
 use vtensor::{Mode, OpIndex, PageBytes, StepRange, TensorId};
 
+use crate::count::to_u32;
 use crate::skeleton::Skeleton;
 
 /// How a tensor is held.
@@ -125,7 +126,7 @@ impl<'a> Graph<'a> {
             } else {
                 Holding::Paged
             };
-            let first_gap = index(graph.gaps.len());
+            let first_gap = to_u32(graph.gaps.len());
             if holding == Holding::Paged {
                 graph.add_gaps(TensorId::from_index(row), tensor.persistent, uses);
             }
@@ -134,10 +135,10 @@ impl<'a> Graph<'a> {
                 pieces: u32::try_from(granularity.page.pages_for(tensor.bytes))
                     .expect("limits: pieces are counted in u32"),
                 persistent: tensor.persistent,
-                first_use: index(graph.uses.len()),
-                use_count: index(uses.len()),
+                first_use: to_u32(graph.uses.len()),
+                use_count: to_u32(uses.len()),
                 first_gap,
-                gap_count: index(graph.gaps.len()) - first_gap,
+                gap_count: to_u32(graph.gaps.len()) - first_gap,
             });
             graph.uses.extend_from_slice(uses);
         }
@@ -171,7 +172,7 @@ impl<'a> Graph<'a> {
     /// How many steps an iteration has.
     #[must_use]
     pub fn steps(&self) -> u32 {
-        index(self.skeleton.ops.len())
+        to_u32(self.skeleton.ops.len())
     }
 
     /// A tensor.
@@ -257,8 +258,4 @@ fn uses_by_tensor(skeleton: &Skeleton) -> Vec<Vec<Use>> {
         }
     }
     uses
-}
-
-fn index(row: usize) -> u32 {
-    u32::try_from(row).expect("limits: tables hold at most 2^24 rows")
 }

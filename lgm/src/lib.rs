@@ -14,6 +14,7 @@
 pub mod bound;
 mod bounded;
 pub mod cost;
+mod count;
 pub mod demand;
 pub mod emit;
 mod foreign;

@@ -5,6 +5,7 @@
 //! make room for it. Whether pages with the right numbers exist is the layout's matter; here they
 //! are only counted, which takes microseconds and is what a search scores.
 
+use crate::count::{to_i64, to_u32};
 use crate::demand::live_pages;
 use crate::free_count::{FreeCount, Who};
 use crate::graph::{Graph, Holding};
@@ -261,12 +262,4 @@ fn in_needed(needs: &[Vec<(i64, usize)>], ins: &[QueuedIn], steps: usize, all: i
         *needed = count;
     }
     needed
-}
-
-fn to_i64(count: usize) -> i64 {
-    i64::try_from(count).expect("limits: at most 2^22 commands")
-}
-
-fn to_u32(step: usize) -> u32 {
-    u32::try_from(step).expect("limits: at most 2^20 steps")
 }

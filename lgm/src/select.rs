@@ -12,6 +12,7 @@
 
 use std::collections::BinaryHeap;
 
+use crate::count::to_u32;
 use crate::graph::Graph;
 
 /// What the selection aims at.
@@ -133,8 +134,4 @@ pub fn select(graph: &Graph<'_>, aim: Aim<'_>) -> Vec<u32> {
         }
     }
     moved
-}
-
-fn to_u32(step: usize) -> u32 {
-    u32::try_from(step).expect("limits: at most 2^20 steps")
 }

@@ -12,6 +12,7 @@ use vtensor::{In, OpIndex, Out, PieceRun, Place, StepCounts, StepKind, TensorId,
 use self::homes::Homes;
 use self::slots::Slots;
 use self::windows::{Spot, Windows};
+use crate::count::to_i64;
 use crate::layout::{Layout, Stays, Waits};
 use crate::pool::Pool;
 use crate::program::{Program, Step};
@@ -189,8 +190,4 @@ fn never_decreasing(waits: Vec<i64>, per_iteration: i64) -> Vec<i64> {
             count
         })
         .collect()
-}
-
-fn to_i64(count: usize) -> i64 {
-    i64::try_from(count).expect("limits: at most 2^22 commands")
 }

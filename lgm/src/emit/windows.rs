@@ -8,6 +8,8 @@ use std::collections::HashMap;
 
 use vtensor::{PageBytes, PageRun, Place, Window, WindowId};
 
+use crate::count::to_u32;
+
 /// The windows of a layout, while it grows.
 pub(super) struct Windows {
     page: PageBytes,
@@ -127,10 +129,6 @@ fn pages_of(runs: &[PageRun]) -> impl Iterator<Item = u32> {
 fn begins(short: &[PageRun], long: &[PageRun]) -> bool {
     let mut long = pages_of(long);
     pages_of(short).all(|page| long.next() == Some(page))
-}
-
-fn to_u32(row: usize) -> u32 {
-    u32::try_from(row).expect("limits: at most 2^24 rows")
 }
 
 #[cfg(test)]

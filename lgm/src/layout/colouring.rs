@@ -9,8 +9,9 @@
 //! claim that finds only pages reserved too soon exchanges what two pages have held since a moment
 //! at which both were free. Runs are preferred: they need no window of their own.
 
-use super::exchange::LOOKS_MAX;
-use super::stays::{Claimant, KNOWN, Position, Stay, StayId, Stays};
+use super::exchange::Exchanges;
+use super::occupancy::Occupancy;
+use super::stays::{Claimant, Position, Stay, StayId, Stays};
 
 /// How a claimant chooses among the pages that fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,80 +22,57 @@ pub(super) enum Preference {
     Tight,
 }
 
-pub(super) struct Colouring<'a> {
-    stays: &'a [Stay],
+struct Colouring<'a> {
+    pages: Occupancy<'a>,
+    exchanges: Exchanges,
     preference: Preference,
-    /// For each page, who has had it, in order.
-    pub(super) occupants: Vec<Vec<StayId>>,
-    /// For each page, since when it is free, and the label that it was freed with.
-    pub(super) freed: Vec<(Position, i64)>,
-    /// For each page, from when on it is reserved for a tail.
-    pub(super) reserved_from: Vec<Position>,
-    page_of: Vec<u32>,
-    /// How many more pages may be looked at for exchanges.
-    pub(super) looks_left: usize,
 }
 
 /// The page of each stay; `None` if no colouring with so many pages was found.
 pub(super) fn colour(stays: &Stays<'_>, pages: u32, preference: Preference) -> Option<Vec<u32>> {
     let mut colouring = Colouring {
-        stays: &stays.all,
+        pages: Occupancy::new(&stays.all, pages),
+        exchanges: Exchanges::new(),
         preference,
-        occupants: vec![Vec::new(); pages as usize],
-        freed: vec![(0, KNOWN); pages as usize],
-        reserved_from: vec![Position::MAX; pages as usize],
-        page_of: vec![u32::MAX; stays.all.len()],
-        looks_left: LOOKS_MAX,
     };
     colouring.place_heads()?;
     for group in &stays.groups {
         colouring.place(group.first, group.count, group.known)?;
     }
-    Some(colouring.page_of)
+    Some(colouring.pages.page_of)
 }
 
 impl Colouring<'_> {
-    pub(super) fn stay(&self, id: StayId) -> &Stay {
-        &self.stays[id as usize]
-    }
-
     /// Heads come first: those that stay for good, then those whose tails come last.
     fn place_heads(&mut self) -> Option<()> {
         let mut tail_claim: Vec<(Position, StayId)> = Vec::new();
-        let mut claim_of = vec![Position::MAX; self.stays.len()];
-        for stay in self.stays {
+        let mut claim_of = vec![Position::MAX; self.pages.stays.len()];
+        for stay in self.pages.stays {
             if let Some(head) = stay.head {
                 claim_of[head as usize] = stay.claim;
             }
         }
-        for (id, stay) in (0..).zip(self.stays) {
+        for (id, stay) in (0..).zip(self.pages.stays) {
             if stay.by == Claimant::Head {
                 tail_claim.push((claim_of[id as usize], id));
             }
         }
         tail_claim.sort_by_key(|&(claim, id)| (core::cmp::Reverse(claim), id));
-        if tail_claim.len() > self.occupants.len() {
+        if tail_claim.len() > self.pages.occupants.len() {
             return None;
         }
         for (page, (claim, id)) in (0..).zip(tail_claim) {
-            self.take(page, id);
-            self.reserved_from[page as usize] = claim;
+            self.pages.take(page, id);
+            self.pages.reserved_from[page as usize] = claim;
         }
         Some(())
-    }
-
-    pub(super) fn take(&mut self, page: u32, id: StayId) {
-        let stay = &self.stays[id as usize];
-        self.occupants[page as usize].push(id);
-        self.freed[page as usize] = (stay.until, stay.label);
-        self.page_of[id as usize] = page;
     }
 
     fn place(&mut self, first: StayId, count: u32, known: i64) -> Option<()> {
         // Neighbours that leave together, and tails one by one.
         let alike = |a: &Stay, b: &Stay| a.until == b.until && a.head.is_none() && b.head.is_none();
         let ids: Vec<StayId> = (first..first + count).collect();
-        let longest = ids.iter().map(|&id| self.stay(id).until).max()?;
+        let longest = ids.iter().map(|&id| self.pages.stay(id).until).max()?;
         if longest != Position::MAX {
             // One run for all of them, if one is free for long enough.
             if let Some(run) = self
@@ -103,43 +81,34 @@ impl Colouring<'_> {
             {
                 ids.iter()
                     .zip(run)
-                    .for_each(|(&id, page)| self.take(page, id));
+                    .for_each(|(&id, page)| self.pages.take(page, id));
                 return Some(());
             }
         }
-        let stays = self.stays;
+        let stays = self.pages.stays;
         for part in ids.chunk_by(|&a, &b| alike(&stays[a as usize], &stays[b as usize])) {
-            let stay = *self.stay(part[0]);
+            let stay = *self.pages.stay(part[0]);
             if let Some(head) = stay.head {
-                let page = self.page_of[head as usize];
+                let page = self.pages.page_of[head as usize];
                 assert!(
-                    self.freed[page as usize].0 <= stay.claim,
+                    self.pages.freed[page as usize].0 <= stay.claim,
                     "reserved pages are kept"
                 );
-                self.take(page, part[0]);
+                self.pages.take(page, part[0]);
                 continue;
             }
-            let fitting = self.fitting(&stay).count().min(part.len());
+            let fitting = self.pages.fitting(&stay).count().min(part.len());
             let (now, later) = part.split_at(fitting);
             if let Some(pages) = self.choose(now, stay.until, known) {
                 now.iter()
                     .zip(pages)
-                    .for_each(|(&id, page)| self.take(page, id));
+                    .for_each(|(&id, page)| self.pages.take(page, id));
             }
-            if !later.is_empty() && !self.exchange_for(later) {
+            if !later.is_empty() && !self.exchanges.make_room(&mut self.pages, later) {
                 return None;
             }
         }
         Some(())
-    }
-
-    /// The pages that are free for a stay, and the labels that they were freed with.
-    fn fitting(&self, stay: &Stay) -> impl Iterator<Item = (u32, i64)> {
-        let (claim, until) = (stay.claim, stay.until);
-        let pages = self.freed.iter().zip(&self.reserved_from).zip(0..);
-        pages.filter_map(move |((&(since, label), &reserved), page)| {
-            (since <= claim && reserved >= until).then_some((page, label))
-        })
     }
 
     /// Free pages for some stays, of which the longest lasts `until`; waiting for as few outs as
@@ -148,9 +117,9 @@ impl Colouring<'_> {
         let wanted = ids.len();
         let longest = Stay {
             until,
-            ..*self.stay(*ids.first()?)
+            ..*self.pages.stay(*ids.first()?)
         };
-        let fitting: Vec<(u32, i64)> = self.fitting(&longest).collect();
+        let fitting: Vec<(u32, i64)> = self.pages.fitting(&longest).collect();
         if fitting.len() < wanted {
             return None;
         }
@@ -168,7 +137,7 @@ impl Colouring<'_> {
             .collect();
         let mut chosen = Vec::with_capacity(wanted);
         if self.preference == Preference::Tight {
-            let reserved = |page: &u32| self.reserved_from[*page as usize];
+            let reserved = |page: &u32| self.pages.reserved_from[*page as usize];
             let mut from: Vec<Position> = pages.iter().map(reserved).collect();
             from.sort_unstable();
             let last = from[wanted - 1];

@@ -5,69 +5,88 @@
 //! free but reserved soon. Where no free page will do for the holder, one is made free in the same
 //! way.
 
-use super::colouring::Colouring;
-use super::stays::{Claimant, KNOWN, Position, Stay, StayId};
+use super::occupancy::Occupancy;
+use super::stays::{Claimant, Position, Stay, StayId};
+use crate::count::to_u32;
 
 /// How many exchanges may stand one on the other.
 const DEPTH_MAX: u32 = 1;
 /// How many pages are looked at for exchanges in one colouring: what cannot be coloured should fail
 /// soon.
-pub(super) const LOOKS_MAX: usize = 1 << 20;
+const LOOKS_MAX: usize = 1 << 20;
 /// How many kinds of holders are tried at each depth.
 const HOLDERS_MAX: usize = 8;
 
-impl Colouring<'_> {
+/// Finds exchanges, with bounded work.
+pub(super) struct Exchanges {
+    /// How many more pages may be looked at.
+    looks_left: usize,
+}
+
+impl Exchanges {
+    pub(super) fn new() -> Self {
+        Self {
+            looks_left: LOOKS_MAX,
+        }
+    }
+
     /// Finds a page for each of some stays that are claimed together and leave together.
-    pub(super) fn exchange_for(&mut self, ids: &[StayId]) -> bool {
-        let stay = *self.stay(ids[0]);
+    pub(super) fn make_room(&mut self, pages: &mut Occupancy<'_>, ids: &[StayId]) -> bool {
+        let stay = *pages.stay(ids[0]);
         let mut left = ids.iter();
-        self.exchange(&stay, ids.len(), DEPTH_MAX, &mut |colouring, page| {
-            if let Some(&id) = left.next() {
-                colouring.take(page, id);
-            }
-        });
+        self.exchange(
+            pages,
+            &stay,
+            (ids.len(), DEPTH_MAX),
+            &mut |_, pages, page| {
+                if let Some(&id) = left.next() {
+                    pages.take(page, id);
+                }
+            },
+        );
         left.next().is_none()
     }
 
     /// Makes up to `wanted` pages free for a stay, and hands each to `found` at once.
     fn exchange(
         &mut self,
+        pages: &mut Occupancy<'_>,
         stay: &Stay,
-        wanted: usize,
-        depth: u32,
-        found: &mut dyn FnMut(&mut Self, u32),
+        (wanted, depth): (usize, u32),
+        found: &mut dyn FnMut(&mut Self, &mut Occupancy<'_>, u32),
     ) {
-        let Some(left) = self.looks_left.checked_sub(self.occupants.len()) else {
+        let Some(left) = self.looks_left.checked_sub(pages.occupants.len()) else {
             return;
         };
         self.looks_left = left;
-        let mut held: Vec<(Position, usize)> = (0..self.occupants.len())
-            .filter(|&page| self.reserved_from[page] >= stay.until)
+        let mut held: Vec<(Position, usize)> = (0..pages.occupants.len())
+            .filter(|&page| pages.reserved_from[page] >= stay.until)
             .filter_map(|page| {
-                self.holder(page, stay.claim)
+                pages
+                    .holder(page, stay.claim)
                     .map(|holder| (holder.until, page))
             })
             .collect();
         held.sort_unstable();
-        let mut free: Vec<usize> = (0..self.occupants.len())
-            .filter(|&page| self.freed[page].0 <= stay.claim)
+        let mut free: Vec<usize> = (0..pages.occupants.len())
+            .filter(|&page| pages.freed[page].0 <= stay.claim)
             .collect();
-        free.sort_by_key(|&page| (self.reserved_from[page], page));
+        free.sort_by_key(|&page| (pages.reserved_from[page], page));
         let mut wanted = wanted;
         let mut failed = None;
         held.retain(|&(_, page)| {
             // Pages with the same past fare the same.
-            let past = self.past(page);
+            let past = pages.past(page);
             if wanted == 0 || failed == Some(past) {
                 return true;
             }
             match free
                 .iter()
-                .position(|&other| self.try_exchange(page, other))
+                .position(|&other| self.try_exchange(pages, page, other))
             {
                 Some(at) => {
                     free.remove(at);
-                    found(self, to_u32(page));
+                    found(self, pages, to_u32(page));
                     wanted -= 1;
                     false
                 }
@@ -84,23 +103,23 @@ impl Colouring<'_> {
         held.retain(|&(leaves, _)| leaves < stay.until);
         let groups: Vec<&[(Position, usize)]> = held.chunk_by(|a, b| a.0 == b.0).collect();
         for group in groups.into_iter().take(HOLDERS_MAX) {
-            let mut pages = group.iter().map(|&(_, page)| page);
+            let mut holders = group.iter().map(|&(_, page)| page);
             let goal = Stay {
                 until: group[0].0,
                 ..*stay
             };
             self.exchange(
+                pages,
                 &goal,
-                wanted.min(group.len()),
-                depth - 1,
-                &mut |colouring, other| {
-                    let exchanged = pages.find(|&page| {
-                        let holder = colouring.holder(page, goal.claim);
+                (wanted.min(group.len()), depth - 1),
+                &mut |exchanges, pages, other| {
+                    let exchanged = holders.find(|&page| {
+                        let holder = pages.holder(page, goal.claim);
                         holder.is_some_and(|holder| holder.until == goal.until)
-                            && colouring.try_exchange(page, other as usize)
+                            && exchanges.try_exchange(pages, page, other as usize)
                     });
                     if let Some(page) = exchanged {
-                        found(colouring, to_u32(page));
+                        found(exchanges, pages, to_u32(page));
                         wanted -= 1;
                     }
                 },
@@ -111,6 +130,32 @@ impl Colouring<'_> {
         }
     }
 
+    /// Exchanges what a held and a free page have held since the last moment at which both were
+    /// free, if there was one and the holder may go to the free page.
+    fn try_exchange(&mut self, pages: &mut Occupancy<'_>, held: usize, free: usize) -> bool {
+        let Some(&holder) = pages.occupants[held].last() else {
+            return false;
+        };
+        self.looks_left = self.looks_left.saturating_sub(1);
+        if pages.reserved_from[free] < pages.stay(holder).until {
+            return false;
+        }
+        let Some((keep_held, keep_free)) = pages.both_free(held, free) else {
+            return false;
+        };
+        let from_held = pages.take_back(held, keep_held);
+        let from_free = pages.take_back(free, keep_free);
+        from_free
+            .into_iter()
+            .for_each(|id| pages.take(to_u32(held), id));
+        from_held
+            .into_iter()
+            .for_each(|id| pages.take(to_u32(free), id));
+        true
+    }
+}
+
+impl Occupancy<'_> {
     /// What decides whether a page's holder can go elsewhere.
     fn past(&self, page: usize) -> (Position, Position, Position) {
         let occupants = &self.occupants[page];
@@ -128,34 +173,6 @@ impl Colouring<'_> {
         let holder = self.stay(*self.occupants[page].last()?);
         let movable = holder.by != Claimant::Head && holder.head.is_none();
         (holder.until > at && movable).then_some(holder)
-    }
-
-    /// Exchanges what a held and a free page have held since the last moment at which both were
-    /// free, if there was one and the holder may go to the free page.
-    fn try_exchange(&mut self, held: usize, free: usize) -> bool {
-        let Some(&holder) = self.occupants[held].last() else {
-            return false;
-        };
-        self.looks_left = self.looks_left.saturating_sub(1);
-        if self.reserved_from[free] < self.stay(holder).until {
-            return false;
-        }
-        let Some((keep_held, keep_free)) = self.both_free(held, free) else {
-            return false;
-        };
-        let from_held = self.occupants[held].split_off(keep_held);
-        let from_free = self.occupants[free].split_off(keep_free);
-        for page in [held, free] {
-            let last = self.occupants[page].last().map(|&id| self.stay(id));
-            self.freed[page] = last.map_or((0, KNOWN), |stay| (stay.until, stay.label));
-        }
-        from_free
-            .into_iter()
-            .for_each(|id| self.take(to_u32(held), id));
-        from_held
-            .into_iter()
-            .for_each(|id| self.take(to_u32(free), id));
-        true
     }
 
     /// How many occupants a held and a free page had had at the last moment at which both were
@@ -186,8 +203,4 @@ impl Colouring<'_> {
             *back = back.checked_sub(1)?;
         }
     }
-}
-
-fn to_u32(page: usize) -> u32 {
-    u32::try_from(page).expect("limits: at most 2^24 pages")
 }

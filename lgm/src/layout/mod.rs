@@ -10,6 +10,7 @@
 
 mod colouring;
 mod exchange;
+mod occupancy;
 mod stays;
 mod waits;
 
@@ -20,6 +21,7 @@ use self::stays::absent_before;
 pub(crate) use self::stays::{AWAY, StayId, Stays};
 pub(crate) use self::waits::Waits;
 use self::waits::waits;
+use crate::count::to_u32;
 use crate::demand::prefix_sums;
 use crate::graph::{Graph, Holding};
 use crate::schedule::Schedule;
@@ -130,8 +132,4 @@ fn quiet_steps(graph: &Graph<'_>, schedule: &Schedule) -> Vec<u32> {
         }
     }
     cuts
-}
-
-fn to_u32(count: usize) -> u32 {
-    u32::try_from(count).expect("a small count")
 }

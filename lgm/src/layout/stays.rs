@@ -10,6 +10,7 @@
 
 use vtensor::{OpIndex, PieceRun, StepRange, TensorId};
 
+use crate::count::{to_i64, to_u32};
 use crate::graph::{Graph, Holding};
 use crate::moves::Move;
 use crate::schedule::Schedule;
@@ -315,12 +316,4 @@ fn by_step(steps: u32, of: impl Iterator<Item = u32>) -> Vec<Vec<usize>> {
     of.enumerate()
         .for_each(|(number, step)| all[step as usize].push(number));
     all
-}
-
-fn to_u32(row: usize) -> u32 {
-    u32::try_from(row).expect("limits: stays are counted in u32")
-}
-
-fn to_i64(count: usize) -> i64 {
-    i64::try_from(count).expect("limits: at most 2^22 commands")
 }
