@@ -1,11 +1,15 @@
 //! What foreign bytes look like, so that an error can say what was found.
 
+pub(crate) const PLAN_MAGIC: [u8; 8] = *b"\x89VTP\r\n\x1a\n";
+/// What is left of the magic after a copy that changes line ends.
+const PLAN_MAGIC_AS_TEXT: [u8; 7] = *b"\x89VTP\n\x1a\n";
+
 /// Magic numbers of formats that people hand over by mistake.
 const MAGICS: [(&[u8], &str); 12] = [
     (&[0x1f, 0x8b], "gzip'ed data (a trace?)"),
-    (&crate::plan_file::MAGIC, "a vTensor plan file"),
+    (&PLAN_MAGIC, "a vTensor plan file"),
     (
-        &crate::plan_file::MAGIC_AS_TEXT,
+        &PLAN_MAGIC_AS_TEXT,
         "a vTensor plan file that was copied as text",
     ),
     (b"\x7fELF", "an ELF program or library"),
@@ -71,7 +75,7 @@ mod tests {
             (b"a\xff\xffb", "binary"),
             (b"\x00\x01\x02", "binary"),
             (b"PK\x03\x04\x00", "zip"),
-            (&crate::plan_file::MAGIC, "plan file"),
+            (&PLAN_MAGIC, "plan file"),
         ] {
             let found = looks_like(head);
             assert!(found.contains(name), "{head:?}: {found}");

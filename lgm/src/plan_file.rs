@@ -25,15 +25,11 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use vtensor::{Bytes, limits};
 
-use crate::foreign::{HEAD_BYTES, looks_like};
+use crate::foreign::{HEAD_BYTES, PLAN_MAGIC, looks_like};
 use crate::plan::Plan;
 
 /// The version of the format. Any change of a type inside [`Plan`] is a new one.
 pub const VERSION: u32 = 1;
-
-pub(crate) const MAGIC: [u8; 8] = *b"\x89VTP\r\n\x1a\n";
-/// What is left of the magic after a copy that changes line ends.
-pub(crate) const MAGIC_AS_TEXT: [u8; 7] = *b"\x89VTP\n\x1a\n";
 
 const HEADER_BYTES: usize = 52;
 
@@ -105,7 +101,7 @@ pub fn encode(plan: &Plan) -> Vec<u8> {
     let mut file =
         postcard::to_extend(plan, header).expect("a plan has only lists of known length");
     let length = (file.len() - HEADER_BYTES) as u64;
-    file[..8].copy_from_slice(&MAGIC);
+    file[..8].copy_from_slice(&PLAN_MAGIC);
     file[8..12].copy_from_slice(&VERSION.to_le_bytes());
     file[12..20].copy_from_slice(&length.to_le_bytes());
     let digest = digest(&file);
@@ -155,7 +151,7 @@ pub fn read(input: impl Read) -> Result<Plan, PlanFileError> {
 /// Checks everything around the payload and returns it.
 fn unwrap(file: &[u8]) -> Result<&[u8], PlanFileError> {
     let found = file.len() as u64;
-    if file.is_empty() || !file.starts_with(&MAGIC[..file.len().min(MAGIC.len())]) {
+    if file.is_empty() || !file.starts_with(&PLAN_MAGIC[..file.len().min(PLAN_MAGIC.len())]) {
         return Err(PlanFileError::Foreign {
             found: looks_like(&file[..file.len().min(HEAD_BYTES)]),
         });
