@@ -97,8 +97,8 @@ pub struct TaskArgs {
     /// or 100663296
     #[arg(long, value_name = "AMOUNT")]
     pub budget: BudgetArg,
-    /// What decides which tensors leave and when: none, lru, whole or vtensor
-    #[arg(long, value_name = "POLICY", default_value_t = Policy::Vtensor)]
+    /// What decides which tensors leave and when.
+    #[arg(long, value_name = "POLICY", default_value_t = Policy::Vtensor, help = policy_help())]
     pub policy: Policy,
     /// The page size, a power of two such as 64KiB [default: the device's, or a smaller one where
     /// an op would not fit]
@@ -107,6 +107,12 @@ pub struct TaskArgs {
     /// A JSON file with device profiles, used instead of the built-in ones
     #[arg(long, value_name = "FILE")]
     pub devices: Option<PathBuf>,
+}
+
+/// The help of `--policy`: the names have one home.
+fn policy_help() -> String {
+    let names = Policy::ALL.map(Policy::name).join(", ");
+    format!("What decides which tensors leave and when: {names}")
 }
 
 impl TaskArgs {
