@@ -177,6 +177,13 @@ mod tests {
         // From 85 until 115 of the next iteration: its out ends at 95, its in starts at 105.
         assert!(slots.reserve(absence(85, 115)));
         assert!(!slots.reserve(absence(85, 115)));
-        assert!(!slots.reserve(absence(0, 1000)) || slots.back.len() > 9);
+        // The outs have 0 to 20 and 85 to 95, the ins 20 to 40 and 5 to 15 (105 to 115).
+        let (out, back) = (&slots.out, &slots.back);
+        assert_eq!([first_free(out, 0, 10), first_free(out, 80, 10)], [20, 120]);
+        assert_eq!(
+            (last_free(back, 40, 5), last_free(back, 20, 6)),
+            (Some(15), None)
+        );
+        assert_eq!(last_free(back, 140, 5), Some(115), "an iteration later");
     }
 }

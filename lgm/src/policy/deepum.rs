@@ -36,7 +36,10 @@ pub(super) fn schedules(task: Task<'_>) -> Result<Vec<Schedule>, Overfull> {
             Err(overfull) => last = overfull,
         }
     }
-    best(choices).map_err(|overfull| if overfull.step == 0 { last } else { overfull })
+    if choices.is_empty() {
+        return Err(last);
+    }
+    best(choices)
 }
 
 fn choice(task: Task<'_>, depth: u32) -> Result<Choice<'_>, Overfull> {
