@@ -36,11 +36,14 @@ impl Benefit {
 
     fn of(self, task: Task<'_>, choice: &Choice<'_>, row: usize) -> u128 {
         /// Keeps small areas of large tensors apart.
-        const FRACTION: u128 = 1 << 20;
-        let area = area(task, choice, row) * FRACTION;
+        const FRACTION: u128 = 1 << 40;
+        let area = area(task, choice, row).saturating_mul(FRACTION);
         match self {
             Self::Area => area,
-            Self::AreaPerByte => area / u128::try_from(choice.pages(row)).expect("at least one"),
+            Self::AreaPerByte => {
+                let tensor = task.graph.gaps()[row].tensor;
+                area / u128::from(task.graph.skeleton.tensor(tensor).bytes.0)
+            }
         }
     }
 }
