@@ -27,6 +27,8 @@ Examples:
       The same for a recording of your own, kept as a plan file.
   vtensor-bench verify my.plan
       Is the plan right? Answered from the file alone.
+  vtensor-bench compare traces/*.json.gz
+      How far is the planner ahead of other policies?
   vtensor-bench replay traces/resnet18_b32_sgdm.json.gz --device agx_orin --budget 35% \\
       --scale 1/64 --spill file:/var/tmp
       Executes it here, at a 64th of its size, and checks every byte.
@@ -56,6 +58,16 @@ At --scale 1 the whole budget is taken from this machine's memory, and the spill
 The times that are measured are those of the executed size. Exit status 1 also if a byte was wrong,
 if two training steps did not do the same, or if more memory was held than the budget allows.";
 
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  vtensor-bench compare traces/*.json.gz
+  vtensor-bench compare resnet50_b32_sgdm --device agx_orin --budget 70%,50% --plot compare.svg
+  vtensor-bench compare traces/*.json.gz --policy lru,capuchin-paged,vtensor --csv compare.csv
+
+Times are predicted, each over the time of the step without a limit; every plan is proven. Exit
+status 1 if vtensor finds no plan somewhere, or if a plan of any policy breaks a rule; that another
+policy finds none is part of the result. Budgets below 1.25 times the largest op are left out.";
+
 /// The command line.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "vtensor-bench", version, long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
@@ -81,6 +93,9 @@ pub enum Command {
     /// Plan, prove and execute a training step, checking every byte
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
+    /// Plan with every policy, and show them side by side
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(CompareArgs),
 }
 
 /// What to plan.
@@ -97,8 +112,8 @@ pub struct TaskArgs {
     /// or 100663296
     #[arg(long, value_name = "AMOUNT")]
     pub budget: BudgetArg,
-    /// What decides which tensors leave and when: none, lru, whole or vtensor
-    #[arg(long, value_name = "POLICY", default_value_t = Policy::Vtensor)]
+    /// What decides which tensors leave and when.
+    #[arg(long, value_name = "POLICY", default_value_t = Policy::Vtensor, help = policy_help())]
     pub policy: Policy,
     /// The page size, a power of two such as 64KiB [default: the device's, or a smaller one where
     /// an op would not fit]
@@ -107,6 +122,12 @@ pub struct TaskArgs {
     /// A JSON file with device profiles, used instead of the built-in ones
     #[arg(long, value_name = "FILE")]
     pub devices: Option<PathBuf>,
+}
+
+/// The help of `--policy`: the names have one home.
+fn policy_help() -> String {
+    let names = Policy::ALL.map(Policy::name).join(", ");
+    format!("What decides which tensors leave and when: {names}")
 }
 
 impl TaskArgs {
@@ -174,6 +195,41 @@ pub struct ReplayArgs {
     /// device's for the plan, as fast as it goes for an execution without --paced]
     #[arg(long, value_name = "GBPS", value_parser = value::link_gbps)]
     pub link_gbps: Option<f64>,
+}
+
+/// Arguments of `compare`.
+#[derive(Clone, Debug, Args)]
+pub struct CompareArgs {
+    /// Recorded training steps: JSON, plain or gzip'ed; or the name of the built-in one,
+    /// resnet50_b32_sgdm
+    #[arg(value_name = "TRACES", required = true)]
+    pub traces: Vec<PathBuf>,
+    /// Devices, separated by commas [default: all that a trace has durations for]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub device: Vec<String>,
+    /// Budgets, separated by commas: shares of a trace's peak, as 50%, or amounts, as 96MiB
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "70%,50%,35%"
+    )]
+    pub budget: Vec<BudgetArg>,
+    /// Policies, separated by commas [default: all but none, which the others are compared with]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub policy: Vec<Policy>,
+    /// The page size [default: the device's, or a smaller one where an op would not fit]
+    #[arg(long, value_name = "BYTES", value_parser = value::page_bytes)]
+    pub page_bytes: Option<PageBytes>,
+    /// A JSON file with device profiles, used instead of the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub devices: Option<PathBuf>,
+    /// Write all cells to this file, as CSV
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Draw time over budget into this file, as SVG: a panel for each trace and device
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
 }
 
 impl ReplayArgs {

@@ -1,6 +1,7 @@
 //! What plan and replay start from: trace, device and budget, read and checked.
 
 use std::fs::File;
+use std::path::Path;
 
 use lgm::planner::Request;
 use lgm::policy::Policy;
@@ -32,16 +33,7 @@ impl Inputs {
     /// # Errors
     /// If a file cannot be used, or the device is unknown to the profiles or to the trace.
     pub fn read(task: &TaskArgs) -> Result<Self, BenchError> {
-        let profiles = match &task.devices {
-            None => Profiles::builtin(),
-            Some(path) => {
-                let file = File::open(path).map_err(|source| BenchError::File {
-                    path: path.clone(),
-                    source,
-                })?;
-                Profiles::read(file)?
-            }
-        };
+        let profiles = profiles(task.devices.as_deref())?;
         let profile = profiles.get(&task.device)?.clone();
         let trace = trace_file::open(&task.trace)?;
         let skeleton = trace
@@ -82,6 +74,21 @@ impl Inputs {
             model: self.trace.model(),
         }
     }
+}
+
+/// The device profiles of a file, or those that are built in.
+///
+/// # Errors
+/// If the file cannot be used.
+pub fn profiles(path: Option<&Path>) -> Result<Profiles, BenchError> {
+    let Some(path) = path else {
+        return Ok(Profiles::builtin());
+    };
+    let file = File::open(path).map_err(|source| BenchError::File {
+        path: path.into(),
+        source,
+    })?;
+    Ok(Profiles::read(file)?)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //! | [`commands`] | one file for each command |
 //! | [`inputs`] | what plan and replay start from |
 //! | [`trace_file`] | a trace by its path, or the bundled one |
+//! | [`compare`] | policies side by side |
 //! | [`planning`] | from a request to a proven plan |
 //! | [`output_file`] | a file that is there whole, or not at all |
 //! | [`replay`] | execution with every byte checked |
@@ -23,6 +24,7 @@
 
 pub mod args;
 pub mod commands;
+pub mod compare;
 pub mod error;
 pub mod inputs;
 pub mod output_file;

@@ -115,13 +115,14 @@ fn cells<'a>(traces: &'a [(String, Trace)], profiles: &'a Profiles, full: bool) 
     for (row, (name, trace)) in traces.iter().enumerate() {
         for (column, percent) in PERCENT.into_iter().enumerate() {
             for (layer, profile) in profiles.iter().enumerate() {
-                for policy in Policy::ALL {
+                for (index, policy) in Policy::ALL.into_iter().enumerate() {
                     let spread = (row + column + layer) % 3;
                     let chosen = match policy {
                         Policy::Vtensor => spread == 0,
                         Policy::None => column == 0 && spread == 1,
                         Policy::Lru => column == 1 + row % 3 && spread == 1,
-                        _ => column == 1 + row % 3 && spread == 2,
+                        Policy::Whole => column == 1 + row % 3 && spread == 2,
+                        _ => column == 1 + row % 2 && spread == 2 && (row + index) % 4 == 0,
                     };
                     if !full && !chosen {
                         continue;

@@ -1,6 +1,7 @@
 //! One file for each command.
 
 mod bundled;
+mod compare;
 mod plan;
 mod replay;
 mod verify;
@@ -27,5 +28,6 @@ pub fn run(cli: &Cli) -> Result<Answer, BenchError> {
         Some(Command::Plan(args)) => plan::run(args, cli.json),
         Some(Command::Verify(args)) => verify::run(args, cli.json),
         Some(Command::Replay(args)) => replay::run(args, cli.json),
+        Some(Command::Compare(args)) => compare::run(args, cli.json),
     }
 }

@@ -1,0 +1,256 @@
+//! All cells, on all cores.
+//!
+//! In: traces, devices, budgets and policies. Out: a [`Cell`] for each policy in each cell, in that
+//! order, whatever the number of cores. Budgets below 1.25 times the largest op are left out: there
+//! nearly everything has to leave, whatever the policy.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use lgm::bound::lower_bound_ns;
+use lgm::planner::Request;
+use lgm::policy::Policy;
+use lgm::profile::{Profile, Profiles};
+use lgm::skeleton::Skeleton;
+use lgm::trace::Trace;
+use lgm::verify::verify;
+use vtensor::{Bytes, PageBytes};
+
+use super::{Cell, Skipped};
+use crate::error::BenchError;
+use crate::planning;
+use crate::report::PlanReport;
+use crate::trace_file;
+use crate::value::BudgetArg;
+
+/// What to compare.
+#[derive(Clone, Copy, Debug)]
+pub struct Selection<'a> {
+    /// Names of devices; if there are none, all that a trace has durations for.
+    pub devices: &'a [String],
+    /// The budgets.
+    pub budgets: &'a [BudgetArg],
+    /// The policies, each once.
+    pub policies: &'a [Policy],
+    /// The page size, if not the device's.
+    pub page: Option<PageBytes>,
+}
+
+/// A trace on a device with a budget.
+#[derive(Debug)]
+struct Place {
+    trace: usize,
+    skeleton: usize,
+    profile: Profile,
+    fraction: f64,
+    budget: Bytes,
+}
+
+/// All cells, read and checked.
+#[derive(Debug)]
+pub struct Matrix<'a> {
+    selection: Selection<'a>,
+    traces: Vec<(String, Trace)>,
+    skeletons: Vec<Skeleton>,
+    places: Vec<Place>,
+    skipped: Vec<Skipped>,
+}
+
+impl<'a> Matrix<'a> {
+    /// Reads the traces at `paths`.
+    ///
+    /// # Errors
+    /// If a trace cannot be used, or a device is unknown.
+    pub fn read(
+        paths: &[impl AsRef<Path>],
+        profiles: &Profiles,
+        selection: Selection<'a>,
+    ) -> Result<Self, BenchError> {
+        let mut matrix = Self {
+            selection,
+            traces: Vec::new(),
+            skeletons: Vec::new(),
+            places: Vec::new(),
+            skipped: Vec::new(),
+        };
+        for path in paths {
+            let trace = trace_file::open(path.as_ref())?;
+            matrix.add(name_of(path.as_ref()), trace, profiles)?;
+        }
+        Ok(matrix)
+    }
+
+    fn add(&mut self, name: String, trace: Trace, profiles: &Profiles) -> Result<(), BenchError> {
+        let peak = trace.peak_bytes();
+        let largest = trace.largest_op().bytes;
+        let mut budgets = Vec::new();
+        for budget in self.selection.budgets {
+            let budget = budget.resolve(peak);
+            let fraction = budget.0 as f64 / peak.0.max(1) as f64;
+            if budget.0 / 5 * 4 < largest.0 {
+                self.skipped.push(Skipped {
+                    trace: name.clone(),
+                    budget_fraction: fraction,
+                    budget_bytes: budget.0,
+                    largest_op_bytes: largest.0,
+                });
+            } else {
+                budgets.push((fraction, budget));
+            }
+        }
+        let mut chosen = Vec::new();
+        for device in self.selection.devices {
+            chosen.push(profiles.get(device)?);
+        }
+        if chosen.is_empty() {
+            let known = |profile: &&Profile| trace.devices().contains(&profile.name);
+            chosen.extend(profiles.iter().filter(known));
+        }
+        for profile in chosen {
+            let skeleton = trace.skeleton(&profile.name);
+            let skeleton = skeleton.map_err(|source| BenchError::Trace {
+                name: name.clone(),
+                source,
+            })?;
+            for &(fraction, budget) in &budgets {
+                self.places.push(Place {
+                    trace: self.traces.len(),
+                    skeleton: self.skeletons.len(),
+                    profile: profile.clone(),
+                    fraction,
+                    budget,
+                });
+            }
+            self.skeletons.push(skeleton);
+        }
+        self.traces.push((name, trace));
+        Ok(())
+    }
+
+    /// How many plans there are to make.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.places.len() * self.selection.policies.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The budgets that are left out.
+    #[must_use]
+    pub fn skipped(&self) -> &[Skipped] {
+        &self.skipped
+    }
+
+    /// Plans everything, on all cores; calls `done` after each plan.
+    #[must_use]
+    pub fn run(&self, done: &(impl Fn() + Sync)) -> Vec<Cell> {
+        let next = AtomicUsize::new(0);
+        let cells = Mutex::new(vec![None; self.len()]);
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            for _ in 0..threads.min(self.len()) {
+                scope.spawn(|| {
+                    loop {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        if index >= self.len() {
+                            return;
+                        }
+                        let cell = self.cell(index);
+                        let mut cells = cells.lock().expect("no thread panics while it has it");
+                        cells[index] = Some(cell);
+                        drop(cells);
+                        done();
+                    }
+                });
+            }
+        });
+        let cells = cells.into_inner().expect("a panic would have ended it");
+        let all = cells.into_iter().map(|cell| cell.expect("each is done"));
+        all.collect()
+    }
+
+    fn cell(&self, index: usize) -> Cell {
+        let policies = self.selection.policies;
+        let place = &self.places[index / policies.len()];
+        let policy = policies[index % policies.len()];
+        let (name, trace) = &self.traces[place.trace];
+        let skeleton = &self.skeletons[place.skeleton];
+        let request = Request {
+            skeleton,
+            profile: &place.profile,
+            budget: place.budget,
+            policy,
+            page: self.selection.page,
+            trace_digest: trace.digest(),
+            model: trace.model(),
+        };
+        let over = |ns: u64| ns as f64 / skeleton.compute_ns().max(1) as f64;
+        let bound_ns = lower_bound_ns(skeleton, &place.profile.link, place.budget);
+        let start = Instant::now();
+        let planned = planning::plan(&request);
+        let mut cell = Cell {
+            trace: name.clone(),
+            device: place.profile.name.clone(),
+            budget_fraction: place.fraction,
+            budget_bytes: place.budget.0,
+            policy: policy.name().into(),
+            feasible: false,
+            ratio: None,
+            bound_ratio: over(bound_ns),
+            moved_out_bytes: None,
+            moved_in_bytes: None,
+            page_overhead: None,
+            plan_s: start.elapsed().as_secs_f64(),
+            verdict: PlanReport::OK.into(),
+            broken: false,
+        };
+        match planned {
+            Err(error) => cell.verdict = error.to_string(),
+            Ok(planned) => {
+                let program = &planned.plan.program;
+                if let Err(violation) = verify(skeleton, program) {
+                    cell.broken = true;
+                    cell.verdict = violation.to_string();
+                }
+                cell.feasible = !cell.broken;
+                cell.ratio = Some(over(planned.timeline.iteration_ns));
+                cell.moved_out_bytes = Some(program.moved_out().0);
+                cell.moved_in_bytes = Some(program.moved_in().0);
+                cell.page_overhead = Some(planned.page_overhead);
+            }
+        }
+        cell
+    }
+}
+
+/// The name of a trace: that of its file, without what all of them end with.
+fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    let name = name.to_string_lossy();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    name.strip_suffix(".json").unwrap_or(name).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_are_named_by_their_files() {
+        for (path, name) in [
+            ("traces/vgg16_b32_sgdm.json.gz", "vgg16_b32_sgdm"),
+            ("step.json", "step"),
+            ("/a/b.c", "b.c"),
+            (trace_file::BUNDLED, trace_file::BUNDLED),
+        ] {
+            assert_eq!(name_of(Path::new(path)), name);
+        }
+    }
+}

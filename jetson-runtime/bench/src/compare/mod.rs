@@ -1,0 +1,35 @@
+//! Policies side by side: every policy on every cell, a cell being a trace, a device and a budget.
+//!
+//! | module | noun |
+//! |---|---|
+//! | `cell` | what one policy came to in one cell |
+//! | `matrix` | all cells, on all cores |
+//! | `summary` | the planner against each other policy |
+//! | `table` | both as text |
+//! | `csv` | the cells as CSV |
+//! | `plot` | the cells as a picture |
+
+mod cell;
+mod csv;
+mod matrix;
+mod plot;
+mod summary;
+mod table;
+
+pub use cell::{Cell, Skipped};
+pub use csv::csv;
+pub use matrix::{Matrix, Selection};
+pub use plot::svg;
+pub use summary::{Rival, Summary};
+pub use table::table;
+
+use serde::Serialize;
+
+/// Everything that `compare` says; its keys are fixed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// Every policy in every cell.
+    pub cells: Vec<Cell>,
+    /// What follows from them.
+    pub summary: Summary,
+}

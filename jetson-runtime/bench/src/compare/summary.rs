@@ -1,0 +1,240 @@
+//! The planner against each other policy.
+//!
+//! A *gain* is in throughput: the time of a rival over that of the planner, less 1. Means are
+//! geometric, over the cells in which both have a plan; cells in which one has none are counted
+//! apart, for no number would be fair to either.
+
+use lgm::policy::Policy;
+use serde::Serialize;
+
+use super::{Cell, Skipped};
+
+/// Times that differ by no more than this share are equal.
+pub(crate) const TIE: f64 = 0.03;
+/// A step that takes no more than this longer does not stall.
+const STALL: f64 = 1e-9;
+
+/// The best of the published policies in each cell, as a rival.
+const BEST_PUBLISHED: &str = "best published";
+
+/// What follows from all cells. Keys are fixed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// How many traces, devices and budgets there are, together.
+    pub cells: usize,
+    /// Budgets that were not tried.
+    pub skipped: Vec<Skipped>,
+    /// Cells in which the planner found no plan, and plans of any policy that break a rule.
+    pub failed: usize,
+    /// The planner's time over the lower bound, the geometric mean.
+    pub over_bound: Option<f64>,
+    /// The same, the worst.
+    pub over_bound_max: Option<f64>,
+    /// The planner against each other policy, and against the best of the published ones.
+    pub rivals: Vec<Rival>,
+}
+
+/// The planner against another policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rival {
+    /// Whom against.
+    pub policy: String,
+    /// Cells in which both have a plan.
+    pub compared: usize,
+    /// The mean gain over them.
+    pub gain: Option<f64>,
+    /// Of them, those in which the rival stalls at all.
+    pub stalled: usize,
+    /// The mean gain over those.
+    pub gain_stalled: Option<f64>,
+    /// The smallest gain.
+    pub worst_gain: Option<f64>,
+    /// Where it is.
+    pub worst_cell: Option<String>,
+    /// Cells in which the planner is faster, by more than a tie.
+    pub won: usize,
+    /// Cells in which both take the same time.
+    pub tied: usize,
+    /// Cells in which the planner is slower.
+    pub lost: usize,
+    /// Cells in which only the rival has no plan.
+    pub infeasible: usize,
+    /// Cells in which only the planner has no plan.
+    pub infeasible_here: usize,
+}
+
+impl Summary {
+    /// Sums up. Cells that stand beside each other are the same trace, device and budget.
+    #[must_use]
+    pub fn of(cells: &[Cell], skipped: &[Skipped]) -> Self {
+        let groups: Vec<&[Cell]> = cells.chunk_by(Cell::is_beside).collect();
+        let own = |group: &&[Cell]| find(group, Policy::Vtensor.name());
+        let failed = cells.iter().filter(|cell| cell.is_failure());
+        let over_bound: Vec<f64> = groups
+            .iter()
+            .filter_map(|group| Some(own(group)? / group[0].bound_ratio))
+            .collect();
+        let mut names: Vec<&str> = Vec::new();
+        for cell in cells {
+            if cell.policy != Policy::Vtensor.name() && !names.contains(&cell.policy.as_str()) {
+                names.push(&cell.policy);
+            }
+        }
+        let mut rivals: Vec<Rival> = Vec::new();
+        if cells
+            .iter()
+            .any(|cell| cell.policy == Policy::Vtensor.name())
+        {
+            for name in &names {
+                rivals.push(Rival::of(name, &groups, |group| find(group, name)));
+            }
+            if names.iter().any(|name| is_published(name)) {
+                rivals.push(Rival::of(BEST_PUBLISHED, &groups, best_published));
+            }
+        }
+        Self {
+            cells: groups.len(),
+            skipped: skipped.to_vec(),
+            failed: failed.count(),
+            over_bound: mean(&over_bound),
+            over_bound_max: over_bound.iter().copied().reduce(f64::max),
+            rivals,
+        }
+    }
+}
+
+impl Rival {
+    fn of(name: &str, groups: &[&[Cell]], time: impl Fn(&[Cell]) -> Option<f64>) -> Self {
+        let mut rival = Self {
+            policy: name.into(),
+            compared: 0,
+            gain: None,
+            stalled: 0,
+            gain_stalled: None,
+            worst_gain: None,
+            worst_cell: None,
+            won: 0,
+            tied: 0,
+            lost: 0,
+            infeasible: 0,
+            infeasible_here: 0,
+        };
+        let (mut all, mut stalled) = (Vec::new(), Vec::new());
+        let mut worst = f64::INFINITY;
+        for group in groups {
+            let (own, other) = match (find(group, Policy::Vtensor.name()), time(group)) {
+                (Some(own), Some(other)) => (own, other),
+                (Some(_), None) => {
+                    rival.infeasible += 1;
+                    continue;
+                }
+                (None, Some(_)) => {
+                    rival.infeasible_here += 1;
+                    continue;
+                }
+                (None, None) => continue,
+            };
+            let speedup = other / own;
+            all.push(speedup);
+            if other > 1.0 + STALL {
+                stalled.push(speedup);
+            }
+            if speedup > 1.0 + TIE {
+                rival.won += 1;
+            } else if speedup * (1.0 + TIE) < 1.0 {
+                rival.lost += 1;
+            } else {
+                rival.tied += 1;
+            }
+            if speedup < worst {
+                worst = speedup;
+                rival.worst_cell = Some(title(&group[0]));
+            }
+        }
+        rival.compared = all.len();
+        rival.stalled = stalled.len();
+        rival.gain = mean(&all).map(|mean| mean - 1.0);
+        rival.gain_stalled = mean(&stalled).map(|mean| mean - 1.0);
+        rival.worst_gain = rival.worst_cell.is_some().then_some(worst - 1.0);
+        rival
+    }
+}
+
+/// A trace, device and budget, for people.
+fn title(cell: &Cell) -> String {
+    let percent = cell.budget_fraction * 100.0;
+    format!("{} on {} at {percent:.0} %", cell.trace, cell.device)
+}
+
+/// The time of a policy in a cell, if it has a plan there.
+fn find(group: &[Cell], policy: &str) -> Option<f64> {
+    let cell = group.iter().find(|cell| cell.policy == policy)?;
+    cell.ratio.filter(|_| cell.feasible)
+}
+
+fn best_published(group: &[Cell]) -> Option<f64> {
+    let published = group.iter().filter(|cell| is_published(&cell.policy));
+    published
+        .filter_map(|cell| find(group, &cell.policy))
+        .reduce(f64::min)
+}
+
+fn is_published(name: &str) -> bool {
+    name.parse().is_ok_and(Policy::is_published)
+}
+
+/// The geometric mean.
+fn mean(of: &[f64]) -> Option<f64> {
+    let logs: f64 = of.iter().map(|one| one.ln()).sum();
+    (!of.is_empty()).then(|| (logs / of.len() as f64).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::cell::sample;
+
+    #[test]
+    fn gains_are_geometric_means_over_cells_that_both_plan() {
+        let cells = [
+            sample("a", "lru", Some(4.0)),
+            sample("a", "g10-paged", Some(2.0)),
+            sample("a", "vtensor", Some(2.0)),
+            sample("b", "lru", Some(1.0)),
+            sample("b", "g10-paged", None),
+            sample("b", "vtensor", Some(1.0)),
+            sample("c", "lru", Some(1.5)),
+            sample("c", "g10-paged", Some(1.2)),
+            sample("c", "vtensor", Some(1.5)),
+            sample("d", "lru", Some(1.5)),
+            sample("d", "g10-paged", None),
+            sample("d", "vtensor", None),
+        ];
+        let summary = Summary::of(&cells, &[]);
+        assert_eq!((summary.cells, summary.failed), (4, 1));
+        let [lru, g10, best] = &summary.rivals[..] else {
+            panic!("{summary:?}");
+        };
+        let counts = |r: &Rival| (r.compared, r.won, r.tied, r.lost);
+        let apart = |r: &Rival| (r.infeasible, r.infeasible_here, r.stalled);
+        let near = |a: Option<f64>, b: f64| a.is_some_and(|a| (a - b).abs() < 1e-12);
+        assert_eq!((counts(lru), apart(lru)), ((3, 1, 2, 0), (0, 1, 2)));
+        assert!(near(lru.gain, 2_f64.cbrt() - 1.0), "{lru:?}");
+        assert!(near(lru.gain_stalled, 2_f64.sqrt() - 1.0), "{lru:?}");
+        assert_eq!((counts(g10), apart(g10)), ((2, 0, 1, 1), (1, 0, 2)));
+        assert!(near(g10.worst_gain, -0.2), "{g10:?}");
+        assert_eq!(g10.worst_cell.as_deref(), Some("c on d at 50 %"));
+        assert_eq!(best.policy, BEST_PUBLISHED);
+        assert_eq!((counts(best), apart(best)), ((3, 0, 2, 1), (0, 1, 2)));
+    }
+
+    #[test]
+    fn without_the_planner_there_is_nothing_to_compare() {
+        let summary = Summary::of(&[sample("a", "lru", Some(4.0))], &[]);
+        assert_eq!((summary.rivals.len(), summary.over_bound), (0, None));
+        assert_eq!(summary.failed, 0);
+        let mut wrong = sample("a", "lru", Some(4.0));
+        wrong.broken = true;
+        assert_eq!(Summary::of(&[wrong], &[]).failed, 1);
+    }
+}

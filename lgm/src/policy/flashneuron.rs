@@ -1,0 +1,62 @@
+//! `flashneuron`: feature maps leave in the order in which the forward pass writes them, until the
+//! rest fits.
+//!
+//! Early feature maps wait the longest for the backward pass, and leaving in order keeps the writes
+//! to storage sequential.
+//!
+//! Limits: parameters and the state of the optimizer never leave, as published. The paper's second
+//! phase, which compresses, is left out: nothing here changes content.
+//!
+//! Source: Bae et al., *FlashNeuron: SSD-Enabled Large-Batch Training of Very Deep Neural
+//! Networks*, FAST 2021.
+
+use super::Task;
+use super::forward::feature_maps;
+use super::paged::Choice;
+use crate::queues::Overfull;
+use crate::schedule::Schedule;
+
+pub(super) fn schedules(task: Task<'_>) -> Result<Vec<Schedule>, Overfull> {
+    choice(task).schedules()
+}
+
+fn choice(task: Task<'_>) -> Choice<'_> {
+    let mut choice = Choice::new(task);
+    for row in feature_maps(task) {
+        if choice.fits() {
+            break;
+        }
+        choice.take(row);
+    }
+    choice
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::example::{Example, leaving, r, w};
+
+    #[test]
+    fn the_first_feature_maps_leave_until_the_rest_fits() {
+        let ops: &[(_, _, &[_])] = &[
+            ("a", 1, &[w(0)]),
+            ("b", 1, &[r(0), w(1)]),
+            ("c", 1, &[r(1), w(2)]),
+            ("d", 1, &[r(2), w(3)]),
+            ("loss", 1, &[w(4)]),
+            ("loss_backward", 1, &[r(3), r(4)]),
+            ("c_backward", 1, &[r(2)]),
+            ("b_backward", 1, &[r(1)]),
+            ("a_backward", 1, &[r(0)]),
+        ];
+        // Five pages at the loss; tensors are 0 .. 4, each of one page.
+        let example = Example::new(&[1; 5], ops);
+        for (capacity, wanted) in [(5, vec![]), (4, vec![0]), (3, vec![0, 1])] {
+            example.with(capacity, |task| {
+                let choice = choice(task);
+                assert_eq!(leaving(task, &choice), wanted, "capacity {capacity}");
+                assert!(choice.schedules().is_ok());
+            });
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! `vdnn-all`, `vdnn-conv`: feature maps leave in the forward pass, whether or not there is room
+//! for them: those that any layer reads, or only those that a convolution reads.
+//!
+//! What a feature map and a convolution are is in `forward`. What an op writes and the backward
+//! pass uses counts as read by a layer.
+//!
+//! Limits: parameters and the state of the optimizer never leave, as published. Where they and the
+//! largest layers alone exceed the budget, there is no plan.
+//!
+//! Source: Rhu et al., *vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient
+//! Neural Network Design*, MICRO 2016.
+
+use super::Task;
+use super::forward::{feature_maps, feeds_convolution};
+use super::paged::Choice;
+use crate::queues::Overfull;
+use crate::schedule::Schedule;
+
+/// Whose inputs leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layers {
+    All,
+    Convolutions,
+}
+
+pub(super) fn schedules(task: Task<'_>, layers: Layers) -> Result<Vec<Schedule>, Overfull> {
+    choice(task, layers).schedules()
+}
+
+fn choice(task: Task<'_>, layers: Layers) -> Choice<'_> {
+    let mut choice = Choice::new(task);
+    for row in feature_maps(task) {
+        if layers == Layers::All || feeds_convolution(task, row) {
+            choice.take(row);
+        }
+    }
+    choice
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::example::{Example, leaving, r, w};
+
+    #[test]
+    fn feature_maps_leave_and_nothing_else() {
+        // Tensor 0 feeds a convolution, 1 another layer, 2 is not used again.
+        let ops: &[(_, _, &[_])] = &[
+            ("load", 1, &[w(0)]),
+            ("convolution", 1, &[r(0), w(1)]),
+            ("relu", 1, &[r(1), w(2)]),
+            ("loss", 1, &[r(2), w(3)]),
+            ("relu_backward", 1, &[r(1), r(3), w(4)]),
+            ("convolution_backward", 1, &[r(0), r(4)]),
+        ];
+        let example = Example::new(&[1; 5], ops);
+        example.with(2, |task| {
+            let taken = |layers| leaving(task, &choice(task, layers));
+            assert_eq!(taken(Layers::All), [0, 1]);
+            assert_eq!(taken(Layers::Convolutions), [0]);
+        });
+    }
+}
