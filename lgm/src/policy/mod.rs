@@ -12,6 +12,7 @@ mod example;
 mod flashneuron;
 mod forward;
 mod g10;
+mod leads;
 mod lru;
 mod nnabla;
 mod none;
@@ -182,11 +183,11 @@ pub fn evaluations_max(policy: Policy) -> u32 {
         | Policy::VdnnConvPaged
         | Policy::FlashneuronPaged
         | Policy::CapuchinPaged
-        | Policy::SwapadvisorPaged => paged::EVALUATIONS_MAX,
-        Policy::G10Paged => g10::CHOICES * paged::EVALUATIONS_MAX,
-        Policy::AutoswapPaged => autoswap::CHOICES * paged::EVALUATIONS_MAX,
-        Policy::NnablaWindowPaged => nnabla::CHOICES * paged::EVALUATIONS_MAX,
-        Policy::DeepumPaged => deepum::CHOICES * paged::EVALUATIONS_MAX,
+        | Policy::SwapadvisorPaged => leads::EVALUATIONS_MAX,
+        Policy::G10Paged => g10::CHOICES * leads::EVALUATIONS_MAX,
+        Policy::AutoswapPaged => autoswap::CHOICES * leads::EVALUATIONS_MAX,
+        Policy::NnablaWindowPaged => nnabla::CHOICES * leads::EVALUATIONS_MAX,
+        Policy::DeepumPaged => deepum::CHOICES * leads::EVALUATIONS_MAX,
         Policy::Whole | Policy::Vtensor => search::EVALUATIONS_MAX,
     }
 }

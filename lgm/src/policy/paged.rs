@@ -11,23 +11,12 @@
 //! *Not here*: the policies' own prefetch rules and arenas, which belong to variants as published.
 
 use super::Task;
+use super::leads::Best;
 use crate::cost::copy_ns;
 use crate::graph::Gap;
-use crate::moves::{Cut, moves};
+use crate::moves::Cut;
 use crate::queues::Overfull;
-use crate::schedule::{Prefetch, Schedule, prefetch};
-
-/// Thousandths of the iteration time that an in may start before its last good moment; the first
-/// stands for no limit.
-const LEADS: [u64; 7] = [u64::MAX, 500, 200, 100, 50, 20, 0];
-/// Each lead is tried again by the timeline that it got.
-const ROUNDS: usize = 2;
-/// How many of the best schedules are offered to the layout.
-const KEPT: usize = 8;
-
-/// How many schedules one choice is scored by at most.
-#[allow(clippy::cast_possible_truncation)]
-pub(super) const EVALUATIONS_MAX: u32 = (1 + LEADS.len() * ROUNDS) as u32;
+use crate::schedule::Schedule;
 
 /// Gaps in which tensors leave, and the pages that are held all the same.
 #[derive(Clone, Debug)]
@@ -113,83 +102,34 @@ impl<'a> Choice<'a> {
         best([self.clone()])
     }
 
-    fn schedules_into(&self, best: &mut Vec<Schedule>) -> Result<(), Overfull> {
-        let Task {
-            graph,
-            pages,
-            capacity,
-            link,
-        } = self.task;
-        let gaps = graph.gaps().iter().zip(&self.taken);
+    fn schedules_into(&self, best: &mut Best) {
+        let gaps = self.task.graph.gaps().iter().zip(&self.taken);
+        let pieces = |gap: &Gap| self.task.graph.node(gap.tensor).pieces;
         let selected: Vec<u32> = gaps
-            .map(|(gap, &taken)| u32::from(taken) * graph.node(gap.tensor).pieces)
+            .map(|(gap, &taken)| u32::from(taken) * pieces(gap))
             .collect();
-        let whole = Cut {
-            pieces_max: u32::MAX,
-        };
-        let on_demand = moves(graph, &selected, whole);
-        let first = Schedule::new(graph, pages, on_demand.clone(), capacity, link)?;
-        let start = first.timeline.clone();
-        offer(best, first);
-        if on_demand.is_empty() {
-            return Ok(());
-        }
-        for lead in LEADS {
-            let mut timeline = start.clone();
-            for _ in 0..ROUNDS {
-                let lead_ns = match lead {
-                    u64::MAX => u64::MAX / 4,
-                    thousandths => timeline.iteration_ns / 1000 * thousandths,
-                };
-                let with = Prefetch {
-                    pages,
-                    capacity,
-                    link,
-                    timeline: &timeline,
-                    lead_ns,
-                };
-                let mut moves = on_demand.clone();
-                prefetch(&mut moves, with);
-                let Ok(schedule) = Schedule::new(graph, pages, moves, capacity, link) else {
-                    break;
-                };
-                timeline = schedule.timeline.clone();
-                offer(best, schedule);
-            }
-        }
-        Ok(())
+        best.try_leads(
+            self.task,
+            &selected,
+            Cut {
+                pieces_max: u32::MAX,
+            },
+        );
     }
 }
 
 /// The best schedules of several choices.
 ///
 /// # Errors
-/// If none of them can be scheduled: the one of the last.
+/// If none of them can be scheduled: why the last one cannot.
 pub(super) fn best<'a>(
     choices: impl IntoIterator<Item = Choice<'a>>,
 ) -> Result<Vec<Schedule>, Overfull> {
-    let mut best = Vec::new();
-    let mut last = Overfull { step: 0 };
-    for choice in choices {
-        if let Err(overfull) = choice.schedules_into(&mut best) {
-            last = overfull;
-        }
-    }
-    if best.is_empty() { Err(last) } else { Ok(best) }
-}
-
-/// Keeps the fastest, the best first, all different.
-fn offer(best: &mut Vec<Schedule>, schedule: Schedule) {
-    let time = |s: &Schedule| s.timeline.iteration_ns;
-    let at = best.partition_point(|s| time(s) <= time(&schedule));
-    let equal = best[..at].iter().rev();
-    let known = equal
-        .take_while(|s| time(s) == time(&schedule))
-        .any(|s| s.moves == schedule.moves);
-    if at < KEPT && !known {
-        best.insert(at, schedule);
-        best.truncate(KEPT);
-    }
+    let mut best = Best::new();
+    choices
+        .into_iter()
+        .for_each(|choice| choice.schedules_into(&mut best));
+    best.schedules()
 }
 
 /// The steps of a gap in which its tensor is idle, each in `0 .. steps`.
