@@ -23,27 +23,13 @@ use crate::skeleton::Skeleton;
 
 /// Tensors below this share of a page live in the pool; the first is the best for most models.
 const POOL_SHARES: [u64; 4] = [4, 8, 16, 2];
-/// What is tried until a schedule has a layout.
-struct Attempt {
-    /// Thousandths of the pages that the schedules leave free.
-    retreats: &'static [i64],
-    /// The share of the pages that a layout may waste is one in so many.
-    waste: u32,
-}
-
-/// At first layouts that waste as good as nothing, then whatever the budget allows.
-const ATTEMPTS: [Attempt; 2] = [
-    Attempt {
-        retreats: &[0, 1, 3, 5, 8, 12, 16],
-        waste: 200,
-    },
-    Attempt {
-        retreats: &[
-            0, 5, 10, 20, 30, 40, 60, 80, 100, 130, 160, 200, 250, 300, 400, 500,
-        ],
-        waste: 1,
-    },
-];
+/// Thousandths of the pages that schedules leave free until one has a layout that wastes as good as
+/// nothing; the rest of them is tried with whatever waste the budget allows.
+const RETREATS: [i64; 13] = [0, 2, 4, 8, 16, 30, 60, 100, 150, 220, 300, 400, 500];
+/// How many of the retreats are tried without waste first.
+const FRUGAL: usize = 5;
+/// A frugal layout wastes one page in so many.
+const WASTE: u32 = 200;
 /// Work on the layouts of one attempt: tenths of a second.
 const EFFORT: Effort = Effort(200_000_000);
 /// How many layouts are compared.
@@ -87,46 +73,86 @@ pub enum PlanError {
     #[error("the iteration cannot be planned: {0}")]
     Skeleton(String),
     /// An op does not fit.
-    #[error(
-        "op {op} `{name}` touches {touches}, which take {pages} pages of {page} together with \
-         {pool_pages} pages of small tensors: {needs}; the budget is {budget}. Give at least \
-         {needs}{smaller}"
-    )]
+    #[error("{need}; the budget is {budget}. Give at least {}, or try smaller pages", need.all())]
     OpTooLarge {
-        /// Which op.
-        op: u32,
-        /// Its name.
-        name: String,
-        /// The bytes that it touches.
-        touches: Bytes,
-        /// The pages that these take.
-        pages: u64,
-        /// The page size.
-        page: Bytes,
-        /// Pages of the pool.
-        pool_pages: u64,
-        /// What the op needs in all.
-        needs: Bytes,
+        /// What the op needs.
+        need: Need,
         /// The budget.
         budget: Bytes,
-        /// A hint, or nothing.
-        smaller: &'static str,
     },
     /// Every op fits, but the policy finds no schedule, or its layout does not fit.
     #[error(
-        "policy `{policy}` finds no plan for {budget} although every op fits: at op {op} `{name}` \
-         more is held than there is; give more, or try another policy"
+        "policy `{policy}` finds no plan for {budget}, though the largest op fits: {need}. Give \
+         more memory, or try smaller pages or another policy"
     )]
     NoSchedule {
         /// The policy.
         policy: &'static str,
-        /// Where it failed last.
-        op: u32,
-        /// That op's name.
-        name: String,
+        /// What the largest op needs.
+        need: Need,
         /// The budget.
         budget: Bytes,
     },
+}
+
+/// What an op needs, as the layout packs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Which op.
+    pub op: u32,
+    /// Its name.
+    pub name: String,
+    /// The bytes that it touches.
+    pub touches: Bytes,
+    /// The pages that these take.
+    pub pages: u64,
+    /// Pages of the pool, which is always there.
+    pub pool_pages: u64,
+    /// The page size.
+    pub page: PageBytes,
+}
+
+impl Need {
+    /// What the op that needs the most pages needs.
+    fn largest(skeleton: &Skeleton, graph: &Graph<'_>, pool: &Pool) -> Self {
+        let needed = op_pages(graph);
+        let largest = (0..needed.len()).max_by_key(|&op| (needed[op], core::cmp::Reverse(op)));
+        let op = largest.expect("a checked skeleton has an op");
+        Self {
+            op: u32::try_from(op).expect("limits: at most 2^20 ops"),
+            name: skeleton.ops[op].name.clone(),
+            touches: op_bytes(skeleton, op),
+            pages: u64::try_from(needed[op]).expect("pages are not negative"),
+            pool_pages: u64::from(pool.pages(graph.page)),
+            page: graph.page,
+        }
+    }
+
+    /// The smallest budget that the op fits into, in words.
+    fn all(&self) -> String {
+        let bytes = Bytes((self.pages + self.pool_pages).saturating_mul(self.page.get()));
+        format!("{bytes} ({} bytes)", bytes.0)
+    }
+}
+
+impl core::fmt::Display for Need {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self {
+            op,
+            name,
+            touches,
+            pages,
+            pool_pages,
+            page,
+        } = self;
+        write!(
+            f,
+            "op {op} `{name}` touches {touches}, which take {pages} pages of {} together with \
+             {pool_pages} pages of small tensors: {}",
+            Bytes(page.get()),
+            self.all()
+        )
+    }
 }
 
 /// Plans.
@@ -135,6 +161,10 @@ pub enum PlanError {
 /// If the skeleton is not sound, or the budget is too small: see [`PlanError`].
 pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
     request.skeleton.check().map_err(PlanError::Skeleton)?;
+    if request.skeleton.tensors.is_empty() {
+        let nothing = "it uses no memory, so there is nothing to plan";
+        return Err(PlanError::Skeleton(nothing.into()));
+    }
     let page = request.page.unwrap_or(request.profile.page_bytes);
     let unlimited = request.policy == Policy::None;
     let (graph, pool) = graph_and_pool(request, page);
@@ -146,37 +176,37 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
     } else {
         request.budget.0 / page.get()
     };
-    fits(request, &graph, pool_pages, arena)?;
-    let capacity = i64::try_from(arena - pool_pages).expect("limits: at most 2^51 bytes");
+    let need = Need::largest(request.skeleton, &graph, &pool);
+    if need.pages + pool_pages > arena {
+        return Err(PlanError::OpTooLarge {
+            need,
+            budget: request.budget,
+        });
+    }
+    let capacity = i64::try_from(arena - pool_pages)
+        .expect("limits: at most 2^51 bytes")
+        .min(most);
     let arena = u32::try_from(arena.min(u64::from(u32::MAX))).expect("just bounded");
-    let mut failed_at = 0;
-    for attempt in ATTEMPTS {
-        for &less in attempt.retreats {
-            let room = capacity.min(most);
+    let mut schedules: Vec<Vec<Schedule>> = Vec::new();
+    let frugal = (0..FRUGAL).map(|retreat| (retreat, WASTE));
+    for (retreat, waste) in frugal.chain((0..RETREATS.len()).map(|retreat| (retreat, 1))) {
+        if retreat == schedules.len() {
             let task = Task {
                 graph: &graph,
                 pages: &pages,
-                capacity: room - (room * less + 999) / 1000,
+                capacity: capacity - (capacity * RETREATS[retreat] + 999) / 1000,
                 link: &request.profile.link,
             };
-            match policy::schedules(request.policy, task) {
-                Ok(schedules) => {
-                    let within = (arena, attempt.waste);
-                    let mut effort = EFFORT;
-                    let found =
-                        best_program(request, &graph, &pool, &schedules, within, &mut effort);
-                    if let Some(found) = found {
-                        return Ok(finish(request, &graph, found));
-                    }
-                }
-                Err(overfull) => failed_at = overfull.step,
-            }
+            schedules.push(policy::schedules(request.policy, task).unwrap_or_default());
+        }
+        let within = (arena, waste);
+        if let Some(found) = best_program(request, &graph, &pool, &schedules[retreat], within) {
+            return Ok(finish(request, &graph, found));
         }
     }
     Err(PlanError::NoSchedule {
         policy: request.policy.name(),
-        op: failed_at,
-        name: request.skeleton.ops[failed_at as usize].name.clone(),
+        need,
         budget: request.budget,
     })
 }
@@ -219,17 +249,17 @@ fn best_program(
     pool: &Pool,
     schedules: &[Schedule],
     (arena, waste): (u32, u32),
-    effort: &mut Effort,
 ) -> Option<Found> {
+    let mut effort = EFFORT;
     let paged = arena - pool.pages(graph.page);
     let programs = schedules.iter().filter_map(|schedule| {
         let peak = u32::try_from(schedule.queues.peak).ok()?;
         let most = paged.min(peak.saturating_add(peak / waste));
-        let layout = layout(graph, schedule, most, effort)?;
+        let layout = layout(graph, schedule, most, &mut effort)?;
         let program = emit(&layout, pool);
         let link = &request.profile.link;
         let timeline = Load::of_program(request.skeleton, &program, link).simulate();
-        let peak_pages = pool.pages(graph.page) + layout.peak_pages;
+        let peak_pages = pool.pages(graph.page) + layout.peak_pages.min(layout.pages);
         Some(Found {
             program,
             timeline,
@@ -246,38 +276,6 @@ struct Found {
     program: Program,
     timeline: Timeline,
     peak_pages: u32,
-}
-
-/// Whether every op fits into the arena by itself.
-fn fits(
-    request: &Request<'_>,
-    graph: &Graph<'_>,
-    pool_pages: u64,
-    arena: u64,
-) -> Result<(), PlanError> {
-    let needed = op_pages(graph);
-    let largest = (0..needed.len()).max_by_key(|&op| (needed[op], core::cmp::Reverse(op)));
-    let op = largest.expect("a checked skeleton has an op");
-    let pages = u64::try_from(needed[op]).expect("pages are not negative");
-    if pages + pool_pages <= arena {
-        return Ok(());
-    }
-    let page = graph.page.get();
-    Err(PlanError::OpTooLarge {
-        op: u32::try_from(op).expect("limits: at most 2^20 ops"),
-        name: request.skeleton.ops[op].name.clone(),
-        touches: op_bytes(request.skeleton, op),
-        pages,
-        page: Bytes(page),
-        pool_pages,
-        needs: Bytes((pages + pool_pages).saturating_mul(page)),
-        budget: request.budget,
-        smaller: if page > PageBytes::MIN.get() {
-            ", or try smaller pages"
-        } else {
-            ""
-        },
-    })
 }
 
 fn op_bytes(skeleton: &Skeleton, op: usize) -> Bytes {

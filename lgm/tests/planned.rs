@@ -118,7 +118,7 @@ fn a_plan_is_a_function_of_its_inputs() {
         .clone();
     let skeleton = trace.skeleton("agx_orin").expect("is recorded");
     let budget = trace.peak_bytes().0 / 2;
-    for policy in Policy::ALL {
+    for policy in [Policy::None, Policy::Lru, Policy::Whole, Policy::Vtensor] {
         let twice = [(); 2].map(|()| planned(&skeleton, &profile, budget, policy).expect("fits"));
         assert!(twice[0].plan == twice[1].plan, "{policy}");
     }

@@ -120,6 +120,11 @@ pub struct TaskArgs {
     #[arg(long, value_name = "BYTES", value_parser = value::page_bytes)]
     pub page_bytes: Option<PageBytes>,
     /// A JSON file with device profiles, used instead of the built-in ones
+    ///
+    /// The names in it must be keys of the trace's `dur_us`. Its form is that of the built-in
+    /// one, `lgm/src/devices.json`: {"schema": 1, "devices": {NAME: {"class": "A" to "E",
+    /// "spill": "storage" or "host", "out_bps", "in_bps": bytes per second,
+    /// "copy_latency_s", "duplex": true or false, "page_bytes"}}}
     #[arg(long, value_name = "FILE")]
     pub devices: Option<PathBuf>,
 }
@@ -151,7 +156,7 @@ pub struct PlanArgs {
     /// What to plan.
     #[command(flatten)]
     pub task: TaskArgs,
-    /// Write the plan to this file, to be verified or executed later
+    /// Write the plan to this file, to be verified anywhere with `verify`
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

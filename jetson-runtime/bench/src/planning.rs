@@ -38,11 +38,13 @@ pub struct Broken {
     pub report: PlanReport,
 }
 
-/// Pages below this are not tried unasked: they cost mappings.
+/// Pages below this are not tried unasked where a budget holds many: they cost mappings.
 const PAGE_BYTES_TRIED_MIN: u64 = 64 << 10;
+/// Pages of a budget that are few.
+const PAGES_FEW: u64 = 1 << 14;
 
-/// Plans. Where the device's page is too coarse for an op to fit beside the pool of small tensors,
-/// and no page size was asked for, smaller ones are tried.
+/// Plans. Where the device's page is too coarse for an op to fit beside the pool of small tensors, or
+/// for the policy to find a plan, and no page size was asked for, smaller ones are tried.
 ///
 /// # Errors
 /// That of the last page size that was tried.
@@ -53,12 +55,14 @@ pub fn plan(request: &Request<'_>) -> Result<planner::Planned, PlanError> {
             page: Some(page),
             ..*request
         });
-        let coarse = matches!(result, Err(PlanError::OpTooLarge { .. }));
+        let coarse = matches!(
+            result,
+            Err(PlanError::OpTooLarge { .. } | PlanError::NoSchedule { .. })
+        );
         let half = page.get() / 2;
+        let worth_it = half >= PAGE_BYTES_TRIED_MIN || request.budget.0 / half <= PAGES_FEW;
         match PageBytes::new(half) {
-            Ok(half) if coarse && request.page.is_none() && half.get() >= PAGE_BYTES_TRIED_MIN => {
-                page = half;
-            }
+            Ok(half) if coarse && request.page.is_none() && worth_it => page = half,
             _ => return result,
         }
     }

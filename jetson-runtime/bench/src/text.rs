@@ -52,7 +52,10 @@ impl fmt::Display for PlanReport {
         row(
             f,
             "demand",
-            format_args!("{} of the peak do not fit", Bytes(demand)),
+            format_args!(
+                "{} of the peak do not fit, before rounding to pages",
+                Bytes(demand)
+            ),
         )?;
         row(f, "largest op", Bytes(self.largest_op_bytes))?;
         row(
@@ -210,7 +213,7 @@ mod tests {
         for wanted in [
             "2 GiB before, 1 GiB after (50.0 %)",
             "1 GiB (50.0 % of the peak)",
-            "1 GiB of the peak do not fit",
+            "1 GiB of the peak do not fit, before rounding to pages",
             "512 pages of 2 MiB",
             "768 MiB out, 256 MiB in, each step",
             "436.5 ms without a limit",

@@ -37,7 +37,8 @@ pub struct Layout<'a> {
     pub(crate) waits: Waits,
     /// Pages that are used, those of the pool not included.
     pub pages: u32,
-    /// Pages that no layout of the schedule can do without.
+    /// Pages that the schedule holds at its worst moment, if it waits no longer than it has to. A
+    /// layout that makes it wait longer can do with fewer.
     pub peak_pages: u32,
 }
 
