@@ -43,8 +43,8 @@ const PAGE_BYTES_TRIED_MIN: u64 = 64 << 10;
 /// Pages of a budget that are few.
 const PAGES_FEW: u64 = 1 << 14;
 
-/// Plans. Where the device's page is too coarse for an op to fit beside the pool of small tensors, or
-/// for the policy to find a plan, and no page size was asked for, smaller ones are tried.
+/// Plans. Where the device's page is too coarse for an op to fit beside the pool of small tensors,
+/// or for the policy to find a plan, and no page size was asked for, smaller ones are tried.
 ///
 /// # Errors
 /// That of the last page size that was tried.

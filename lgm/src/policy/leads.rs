@@ -1,8 +1,8 @@
 //! Leads: the schedules of a selection, with every lead time, and the best of them all.
 //!
-//! A *lead* is how long before the last good moment a copy in may start: short leads leave the link to
-//! more urgent ones and hold fewer pages. Each is tried twice, the second time by the timeline that
-//! it got the first time.
+//! A *lead* is how long before the last good moment a copy in may start: short leads leave the link
+//! to more urgent ones and hold fewer pages. Each is tried twice, the second time by the timeline
+//! that it got the first time.
 
 use super::Task;
 use crate::cost::Timeline;
