@@ -8,11 +8,13 @@ use crate::error::BenchError;
 use crate::inputs::Inputs;
 use crate::output_file;
 use crate::planning;
+use crate::progress::Progress;
 use crate::report::to_json;
 
 pub(super) fn run(args: &PlanArgs, json: bool) -> Result<Answer, BenchError> {
     let inputs = Inputs::read(&args.task)?;
     let request = inputs.request(args.task.policy, args.task.page_bytes);
+    let busy = Progress::busy("planning", !json);
     let proven = match planning::prepare(&request, inputs.trace.peak_bytes())? {
         Ok(proven) => proven,
         // What breaks a rule is reported in full, but never written.
@@ -26,6 +28,7 @@ pub(super) fn run(args: &PlanArgs, json: bool) -> Result<Answer, BenchError> {
             return Ok(Answer { text, good: false });
         }
     };
+    drop(busy);
     if let Some(path) = &args.output {
         let file = plan_file::encode(&proven.plan);
         output_file::write(path, &file).map_err(|source| BenchError::Output {

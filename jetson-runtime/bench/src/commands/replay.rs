@@ -19,11 +19,13 @@ use vtensor::Bytes;
 pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
     let inputs = Inputs::read(&args.task)?.with_link_gbps(args.link_gbps);
     let request = inputs.request(args.task.policy, args.task.page_bytes);
+    let busy = Progress::busy("planning", !json);
     let Proven {
         plan,
         report,
         details,
     } = planning::prepare(&request, inputs.trace.peak_bytes())?.map_err(|b| b.violation)?;
+    drop(busy);
     let settings = settings(args);
     let bar = Progress::new("training steps", u64::from(args.steps.get()), !json);
     let outcome = replay(plan, &settings, &mut || bar.advance())?;
