@@ -3,8 +3,9 @@
 //! In: the graph. Out: pages live at each step, and what an op needs at the least. Counted in pages
 //! *after* rounding, because pages are what is short.
 
-use vtensor::{Bytes, OpIndex};
+use vtensor::{Bytes, OpIndex, StepRange};
 
+use crate::count::to_u32;
 use crate::graph::{Graph, Holding};
 
 /// Pages of paged tensors that are live at each step when nothing moves.
@@ -17,6 +18,19 @@ pub fn live_pages(graph: &Graph<'_>) -> Vec<i64> {
         change[life.end as usize] -= i64::from(node.pieces);
     }
     prefix_sums(&change)
+}
+
+/// Adds pages in a range of steps on the circle, to changes whose running sums are pages.
+pub(crate) fn add_on_circle(change: &mut [i64], range: StepRange, pages: i64) {
+    let steps = to_u32(change.len() - 1);
+    for part in range
+        .unwrapped(steps)
+        .into_iter()
+        .filter(|part| !part.is_empty())
+    {
+        change[part.start as usize] += pages;
+        change[part.end as usize] -= pages;
+    }
 }
 
 /// Running sums; the last element, the change behind the last step, is left out.

@@ -13,6 +13,7 @@
 //! J. ACM 47(6), 2000, for the problem.
 
 use crate::cost::{Load, Timeline, copy_ns};
+use crate::demand::{add_on_circle, prefix_sums};
 use crate::graph::Graph;
 use crate::moves::Move;
 use crate::profile::Link;
@@ -168,13 +169,9 @@ fn room(items: &[Item], moves: &[Move], pages: &Pages, capacity: i64) -> Vec<i64
             start: m.leave + 1,
             end: m.need,
         };
-        let parts = idle.unwrapped(u32::try_from(steps).expect("limits: at most 2^20 steps"));
-        for part in parts.into_iter().filter(|part| !part.is_empty()) {
-            change[part.start as usize] -= i64::from(m.pieces.count);
-            change[part.end as usize] += i64::from(m.pieces.count);
-        }
+        add_on_circle(&mut change, idle, -i64::from(m.pieces.count));
     }
-    let away = crate::demand::prefix_sums(&change);
+    let away = prefix_sums(&change);
     let mut due = vec![0; steps];
     for item in items {
         due[usize::try_from(item.need).expect("on the line of one iteration")] += item.pages;

@@ -15,16 +15,6 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The one mode that stands for two accesses of one tensor by one op.
-    #[must_use]
-    pub const fn merge(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Read, Self::Read) => Self::Read,
-            (Self::Write, Self::Write) => Self::Write,
-            _ => Self::ReadWrite,
-        }
-    }
-
     /// Whether the old content must be there.
     #[must_use]
     pub const fn reads(self) -> bool {

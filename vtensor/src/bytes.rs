@@ -30,18 +30,6 @@ impl Bytes {
             None => None,
         }
     }
-
-    /// The smallest multiple of `align` that is at least this, or `None` on overflow.
-    ///
-    /// # Panics
-    /// If `align` is 0.
-    #[must_use]
-    pub const fn checked_align_up(self, align: u64) -> Option<Self> {
-        match self.0.checked_next_multiple_of(align) {
-            Some(aligned) => Some(Self(aligned)),
-            None => None,
-        }
-    }
 }
 
 impl fmt::Display for Bytes {

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bytes::PageBytes;
-
 /// Consecutive pages of the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PageRun {
@@ -36,11 +34,5 @@ impl ArenaRange {
     #[must_use]
     pub const fn overlaps(self, other: Self) -> bool {
         self.start < other.end && other.start < self.end
-    }
-
-    /// The page of the first byte.
-    #[must_use]
-    pub const fn first_page(self, page: PageBytes) -> u64 {
-        self.start / page.get()
     }
 }

@@ -22,7 +22,7 @@ pub(crate) use self::stays::{AWAY, StayId, Stays};
 pub(crate) use self::waits::Waits;
 use self::waits::waits;
 use crate::count::to_u32;
-use crate::demand::prefix_sums;
+use crate::demand::{add_on_circle, prefix_sums};
 use crate::graph::{Graph, Holding};
 use crate::schedule::Schedule;
 
@@ -91,16 +91,7 @@ pub fn layout<'a>(
 fn quiet_steps(graph: &Graph<'_>, schedule: &Schedule) -> Vec<u32> {
     let steps = graph.steps();
     let mut change = vec![0_i64; steps as usize + 1];
-    let mut add = |range: StepRange, pages: i64| {
-        for part in range
-            .unwrapped(steps)
-            .into_iter()
-            .filter(|part| !part.is_empty())
-        {
-            change[part.start as usize] += pages;
-            change[part.end as usize] -= pages;
-        }
-    };
+    let mut add = |range, pages| add_on_circle(&mut change, range, pages);
     let mut moving = vec![0_u32; graph.skeleton.tensors.len()];
     for m in &schedule.moves {
         let moving = &mut moving[m.tensor.index()];
