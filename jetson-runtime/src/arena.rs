@@ -1,15 +1,17 @@
 //! The arena: the budget, as pages of one memory file.
 //!
-//! In: how many pages. Out: a file to map windows from. Guarantees: every page is allocated before
+//! In: how many bytes. Out: a file to map windows from. Guarantees: every page is allocated before
 //! the first use, so no access can fault for lack of memory; the file is sealed against growing and
-//! shrinking, so the budget is hard. Not here: addresses (see `window_map`).
+//! shrinking, so the budget is hard. An arena without a budget is as large as the machine's memory
+//! and holds only what was claimed. Not here: addresses (see `window_map`).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use nix::fcntl::{FcntlArg, SealFlag, fcntl, posix_fallocate};
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl, posix_fallocate};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::ftruncate;
-use vtensor::{Bytes, PageBytes};
+use vtensor::Bytes;
 
 use crate::error::RuntimeError;
 use crate::memory;
@@ -22,25 +24,61 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// Takes so many pages from the system.
-    pub(crate) fn new(pages: u32, page: PageBytes) -> Result<Self, RuntimeError> {
-        let bytes = u64::from(pages) * page.get();
+    /// Takes so many bytes from the system.
+    pub(crate) fn new(bytes: u64) -> Result<Self, RuntimeError> {
         memory::demand("arena", bytes)?;
+        let arena = Self::sparse(bytes)?;
+        arena.claim(0, bytes)?;
+        Ok(arena)
+    }
+
+    /// An arena that holds no memory until it is claimed.
+    pub(crate) fn sparse(bytes: u64) -> Result<Self, RuntimeError> {
         let file = memfd_create(
             "vtensor-arena",
             MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING,
         )
         .map_err(RuntimeError::system("create the arena's memory file"))?;
-        if bytes > 0 {
-            let length = i64::try_from(bytes).expect("demand() refused more than there is");
-            ftruncate(&file, length).map_err(RuntimeError::system("size the arena"))?;
-            posix_fallocate(&file, 0, length)
-                .map_err(RuntimeError::system("allocate the pages of the arena"))?;
-        }
+        let length = i64::try_from(bytes).map_err(|_| RuntimeError::System {
+            what: "size the arena",
+            errno: Errno::EFBIG,
+        })?;
+        ftruncate(&file, length).map_err(RuntimeError::system("size the arena"))?;
         let seals = SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;
         fcntl(&file, FcntlArg::F_ADD_SEALS(seals))
             .map_err(RuntimeError::system("seal the arena"))?;
         Ok(Self { file, bytes })
+    }
+
+    /// Allocates the pages of a range, so that no access to it can fail.
+    pub(crate) fn claim(&self, start: u64, end: u64) -> Result<(), RuntimeError> {
+        let (offset, length) = self.range(start, end);
+        if length == 0 {
+            return Ok(());
+        }
+        posix_fallocate(&self.file, offset, length)
+            .map_err(RuntimeError::system("allocate the pages of the arena"))
+    }
+
+    /// Gives the pages of a range back to the system; what they hold is gone.
+    pub(crate) fn release(&self, start: u64, end: u64) -> Result<(), RuntimeError> {
+        let (offset, length) = self.range(start, end);
+        if length == 0 {
+            return Ok(());
+        }
+        let punch = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        fallocate(&self.file, punch, offset, length)
+            .map_err(RuntimeError::system("give pages of the arena back"))
+    }
+
+    /// A range as the kernel takes it: offset and length.
+    fn range(&self, start: u64, end: u64) -> (i64, i64) {
+        assert!(
+            start <= end && end <= self.bytes,
+            "{start}..{end} lie in the arena"
+        );
+        let signed = |bytes| i64::try_from(bytes).expect("the arena was sized with an i64");
+        (signed(start), signed(end - start))
     }
 
     /// The size of the arena.
@@ -62,14 +100,13 @@ impl AsFd for Arena {
 
 #[cfg(test)]
 mod tests {
-    use nix::errno::Errno;
     use nix::sys::stat::fstat;
 
     use super::*;
 
     #[test]
     fn the_budget_is_hard_and_taken_at_once() {
-        let arena = Arena::new(3, PageBytes::MIN).unwrap();
+        let arena = Arena::new(3 * 4096).unwrap();
         assert_eq!(arena.allocated().unwrap(), Bytes(3 * 4096));
         assert_eq!(fstat(&arena).unwrap().st_size, 3 * 4096);
         for bytes in [4 * 4096, 2 * 4096] {
@@ -81,7 +118,7 @@ mod tests {
 
     #[test]
     fn an_arena_beyond_the_machine_is_refused_before_it_is_taken() {
-        let error = Arena::new(1 << 24, PageBytes::MAX).unwrap_err();
+        let error = Arena::new(1 << 54).unwrap_err();
         assert!(
             matches!(error, RuntimeError::Memory { what: "arena", .. }),
             "{error}"
@@ -89,10 +126,17 @@ mod tests {
     }
 
     #[test]
+    fn a_sparse_arena_holds_what_was_claimed() {
+        let arena = Arena::sparse(1 << 40).unwrap();
+        assert_eq!(arena.allocated().unwrap(), Bytes(0));
+        arena.claim(8192, 3 * 8192).unwrap();
+        assert_eq!(arena.allocated().unwrap(), Bytes(2 * 8192));
+        arena.release(8192, 2 * 8192).unwrap();
+        assert_eq!(arena.allocated().unwrap(), Bytes(8192));
+    }
+
+    #[test]
     fn an_empty_arena_is_an_arena() {
-        assert_eq!(
-            Arena::new(0, PageBytes::MIN).unwrap().allocated().unwrap(),
-            Bytes(0)
-        );
+        assert_eq!(Arena::new(0).unwrap().allocated().unwrap(), Bytes(0));
     }
 }

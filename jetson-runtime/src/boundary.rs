@@ -47,7 +47,7 @@ impl Frozen {
     }
 
     /// Checks that nothing runs, and waits until nothing moves.
-    fn rest(&mut self, call: &'static str) -> Result<(), RuntimeError> {
+    pub(crate) fn rest(&mut self, call: &'static str) -> Result<(), RuntimeError> {
         if self.position != Position::Rest {
             let RuntimeError::Order { call, found, .. } = self.out_of_order(call) else {
                 unreachable!("out_of_order makes order errors");
@@ -89,8 +89,9 @@ impl Frozen {
 
     /// The size of the arena: the budget, and hard.
     #[must_use]
-    pub const fn arena_bytes(&self) -> Bytes {
-        Bytes(self.parts.arena.bytes())
+    pub fn arena_bytes(&self) -> Bytes {
+        let pages = u64::from(self.parts.plan.program.arena_pages);
+        Bytes(pages * self.parts.scale.page().get())
     }
 
     /// The memory that the system holds for arena, spill tier and process now.
@@ -108,14 +109,7 @@ impl Frozen {
     /// Gives the program up, after a failure, a divergence or at will, wherever it is (B4): lets
     /// what was released come to an end, and finds out which contents are intact.
     #[must_use]
-    pub fn abandon(mut self) -> Failed {
-        // A failure ends the wait; what it left is what `Failed` reports.
-        let _ = self.quiesce();
-        self.parts.engines.stop();
-        if self.parts.counters.failed() {
-            // Fetches the engine's report, if the application has not seen it yet.
-            let _ = self.failed();
-        }
+    pub fn abandon(self) -> Failed {
         Failed::new(self)
     }
 }

@@ -34,7 +34,7 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    const fn kept(&self) -> bool {
+    pub(crate) const fn kept(&self) -> bool {
         self.device.is_some() || self.slot.is_some()
     }
 }
@@ -44,7 +44,7 @@ impl Segment {
 pub(crate) struct Content {
     /// By tensor, then by offset; together they hold every byte of every persistent tensor once.
     segments: Vec<Segment>,
-    /// The executed size of each tensor; `None` for transients.
+    /// The executed size of each tensor; `None` for those that are not kept here.
     sizes: Vec<Option<u64>>,
 }
 
@@ -78,12 +78,17 @@ impl Content {
         Self::new(plan, scale, segments)
     }
 
-    /// Content of `segments`, in any order, which must hold every persistent byte once.
+    /// Content of `segments`, in any order, which must hold every persistent byte once, and every
+    /// byte or none of each other tensor.
     pub(crate) fn new(plan: &Plan, scale: Scale, mut segments: Vec<Segment>) -> Self {
         segments.sort_by_key(|segment| (segment.tensor, segment.start));
-        let tensors = plan.skeleton.tensors.iter();
+        let tensors = plan.skeleton.tensors.iter().enumerate();
+        let held = |id: TensorId| segments.binary_search_by_key(&id, |s| s.tensor).is_ok();
         let sizes: Vec<Option<u64>> = tensors
-            .map(|tensor| tensor.persistent.then(|| scale.bytes(tensor.bytes.0)))
+            .map(|(row, tensor)| {
+                let kept = tensor.persistent || held(TensorId::from_index(row));
+                kept.then(|| scale.bytes(tensor.bytes.0))
+            })
             .collect();
         let content = Self { segments, sizes };
         for (index, size) in content.sizes.iter().enumerate() {
@@ -114,7 +119,8 @@ impl Content {
         self.sizes.get(tensor.index()).copied().flatten()
     }
 
-    fn of(&self, tensor: TensorId) -> &[Segment] {
+    /// The segments of a tensor, by offset; none if it is not kept here.
+    pub(crate) fn of(&self, tensor: TensorId) -> &[Segment] {
         let first = self
             .segments
             .partition_point(|segment| segment.tensor < tensor);

@@ -25,6 +25,26 @@ pub(crate) struct Transfer {
     pub(crate) planned_bytes: u64,
 }
 
+impl Transfer {
+    /// A copy that no plan made.
+    pub(crate) const fn unplanned(
+        direction: Direction,
+        device: NonNull<u8>,
+        slot: u64,
+        bytes: usize,
+    ) -> Self {
+        Self {
+            direction,
+            tensor: TensorId(0),
+            pieces: PieceRun { first: 0, count: 0 },
+            device,
+            slot,
+            bytes,
+            planned_bytes: bytes as u64,
+        }
+    }
+}
+
 // SAFETY: a transfer is an address range; who may touch it when is the verified plan's matter.
 unsafe impl Send for Transfer {}
 // SAFETY: a shared transfer is only read.

@@ -136,7 +136,11 @@ impl Drop for Engines {
 }
 
 /// A copier with its adaptors.
-fn copier(tier: &Arc<Tier>, counters: &Arc<Counters>, options: EngineOptions) -> Box<dyn Copier> {
+pub(crate) fn copier(
+    tier: &Arc<Tier>,
+    counters: &Arc<Counters>,
+    options: EngineOptions,
+) -> Box<dyn Copier> {
     let mut copier: Box<dyn Copier> = Box::new(TierCopier {
         tier: Arc::clone(tier),
     });

@@ -1,15 +1,16 @@
 //! What can go wrong in the world: limits of the kernel, full disks, failed copies, calls out of
 //! order. Messages say what was wanted, what was found, and what to do.
 //!
-//! Limits: no variant that the step path can return owns heap memory, so even a failing step
-//! allocates nothing. Violations of a verified plan are our bugs and panic instead.
+//! Limits: no variant that the step path of a frozen program can return owns heap memory, so even a
+//! failing step allocates nothing. Violations of a verified plan are our bugs and panic instead.
 
 use std::path::PathBuf;
 
+use lgm::trace::TraceError;
 use nix::errno::Errno;
 use vtensor::{Bytes, OpIndex, StepIndex, TensorId};
 
-use crate::failure::Failure;
+use crate::failure::{Direction, Failure, ShortName};
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -155,6 +156,111 @@ pub enum RuntimeError {
     /// An engine is gone without a report: a bug, whose panic is on the standard error stream.
     #[error("a copy engine panicked; this is a bug, please report the message that it printed")]
     EngineDied,
+    /// A handle that stands for no tensor.
+    #[error(
+        "{0:#x} is no tensor: it was never created, or it was destroyed, or its iteration is over"
+    )]
+    NoTensor(u64),
+    /// A tensor cannot be made like this.
+    #[error("a tensor of {bytes} bytes with a name of {name_bytes} bytes was wanted; {advice}")]
+    TensorDesc {
+        /// The size that was wanted.
+        bytes: u64,
+        /// The bytes of its name.
+        name_bytes: usize,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// A tensor is used inside an iteration in a way that only works outside.
+    #[error(
+        "tensor '{name}' outlives iterations: it cannot be destroyed in the middle of one; end \
+         the iteration first"
+    )]
+    DestroyedInside {
+        /// The tensor.
+        name: ShortName,
+    },
+    /// An op reads a tensor of its iteration that nothing has written.
+    #[error(
+        "op '{op}' reads tensor '{name}', which nothing has written in this iteration; write it \
+         first, or let the op read and write it"
+    )]
+    ReadBeforeWrite {
+        /// The op.
+        op: ShortName,
+        /// The tensor.
+        name: ShortName,
+    },
+    /// The tensors of one op do not fit into the budget.
+    #[error(
+        "op '{op}' uses {needed} at once, the budget is {budget}; give it that much, or split \
+         the op"
+    )]
+    OpTooLarge {
+        /// The op.
+        op: ShortName,
+        /// What its tensors take.
+        needed: Bytes,
+        /// The arena.
+        budget: Bytes,
+    },
+    /// The spill tier is full while nothing is frozen.
+    #[error(
+        "the spill tier has no room for {needed}: {used} of {max} are in use; allow it more, or \
+         give more memory"
+    )]
+    SpillFull {
+        /// What was to be spilled.
+        needed: Bytes,
+        /// What is spilled.
+        used: Bytes,
+        /// The limit.
+        max: Bytes,
+    },
+    /// A copy failed while nothing is frozen. Nothing that was there is lost.
+    #[error(
+        "the {direction} of tensor '{name}' ({bytes}) failed: {}; nothing is lost, end or abort \
+         the iteration and save what matters", errno.desc()
+    )]
+    Spilling {
+        /// Which way.
+        direction: Direction,
+        /// The tensor.
+        name: ShortName,
+        /// Its size.
+        bytes: Bytes,
+        /// What the system said.
+        errno: Errno,
+    },
+    /// A range that leaves its tensor.
+    #[error("bytes {offset}..{end} leave tensor '{name}' of {} bytes", bytes.0)]
+    Bounds {
+        /// The tensor.
+        name: ShortName,
+        /// The first byte.
+        offset: u64,
+        /// One past the last byte.
+        end: u64,
+        /// The size of the tensor.
+        bytes: Bytes,
+    },
+    /// The content of a tensor is gone.
+    #[error("the content of tensor '{name}' was lost; write all of it again, from a checkpoint")]
+    LostContent {
+        /// The tensor.
+        name: ShortName,
+    },
+    /// An op that recording found cannot be put into a trace.
+    #[error("the recorded iteration cannot be written down: {0}")]
+    Transcript(#[from] TraceError),
+    /// No program could be made.
+    #[error("no program was made for iterations of key {key}: {reason}")]
+    NotPlanned {
+        /// The kind of iteration.
+        key: u64,
+        /// Why.
+        reason: String,
+    },
     /// A tensor that does not exist, or that does not outlive an iteration.
     #[error("tensor {0} is not a persistent tensor of this program")]
     NotPersistent(TensorId),

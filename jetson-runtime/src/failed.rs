@@ -10,9 +10,9 @@ use vtensor::{Bytes, StepIndex, TensorId};
 
 use crate::content::Content;
 use crate::error::RuntimeError;
-use crate::failure::{Direction, Failure};
-use crate::frozen::{Frozen, Parts, Position};
-use crate::residency::{Progress, residency};
+use crate::failure::Failure;
+use crate::frozen::{Frozen, Parts};
+use crate::residency::{Whose, residency};
 
 /// Where a program stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,19 +45,11 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// Finds out what is intact. The engines have ended.
-    pub(crate) fn new(frozen: Frozen) -> Self {
+    /// Ends the engines and finds out what is intact.
+    pub(crate) fn new(mut frozen: Frozen) -> Self {
+        let progress = frozen.progress();
+        let segments = residency(&frozen.parts, progress, Whose::Persistent);
         let parts = frozen.parts;
-        let done = [Direction::Out, Direction::In].map(|d| parts.counters.queue(d).done());
-        let open = frozen.position == Position::Step;
-        let progress = Progress {
-            iteration: frozen.iteration,
-            steps: frozen.next_step,
-            open,
-            done,
-            torn: torn(&parts, frozen.failure.as_ref(), done),
-        };
-        let segments = residency(&parts.plan, &parts.table, parts.scale, &parts.map, progress);
         let content = Content::new(&parts.plan, parts.scale, segments);
         let failed = Self {
             content,
@@ -65,7 +57,7 @@ impl Failed {
             stopped_at: StoppedAt {
                 iteration: frozen.iteration,
                 step: StepIndex::from_index(frozen.next_step),
-                open,
+                open: progress.open,
             },
             parts,
         };
@@ -121,19 +113,4 @@ impl Failed {
     pub fn tensor_bytes(&self, tensor: TensorId) -> Option<Bytes> {
         self.content.size(tensor).map(Bytes)
     }
-}
-
-/// The commands that began and did not complete. Without a failure there is none: engines that are
-/// told to end complete the copy that they are at. An engine that panicked left no report: then
-/// either next command may have begun.
-fn torn(parts: &Parts, failure: Option<&Failure>, done: [u64; 2]) -> [Option<u64>; 2] {
-    let Some(failure) = failure else {
-        let panicked = parts.counters.failed();
-        return done.map(|next| panicked.then_some(next));
-    };
-    let mut torn = [None; 2];
-    let row = failure.direction.index();
-    let counts = [parts.table.outs.len() as u64, parts.table.ins.len() as u64];
-    torn[row] = Some(failure.iteration * counts[row] + u64::from(failure.command));
-    torn
 }

@@ -20,7 +20,7 @@ use vtensor::{OpIndex, StepIndex};
 use crate::arena::Arena;
 use crate::content::Content;
 use crate::counters::Counters;
-use crate::engine::Engines;
+use crate::engine::{EngineOptions, Engines};
 use crate::error::RuntimeError;
 use crate::failure::{Direction, Failure};
 use crate::scale::Scale;
@@ -37,10 +37,11 @@ pub(crate) struct Parts {
     pub(crate) table: Table,
     pub(crate) content: Content,
     pub(crate) map: WindowMap,
-    pub(crate) arena: Arena,
+    pub(crate) arena: Arc<Arena>,
     pub(crate) tier: Arc<Tier>,
     pub(crate) plan: Plan,
     pub(crate) scale: Scale,
+    pub(crate) engine_options: EngineOptions,
 }
 
 /// Where the application is.
@@ -92,6 +93,19 @@ impl Frozen {
             stalls: 0,
             failure: None,
         }
+    }
+
+    /// The state right after the freeze. The counters must be new ones.
+    pub(crate) fn begin_anew(&mut self) {
+        self.position = Position::Rest;
+        self.iteration = 0;
+        self.next_step = 0;
+        self.bases = [0; 2];
+        self.seen = self.counts;
+        self.released = self.counts;
+        self.stall_ns = 0;
+        self.stalls = 0;
+        self.failure = None;
     }
 
     /// Begins an iteration.

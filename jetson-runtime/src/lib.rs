@@ -72,6 +72,7 @@ pub mod failure;
 pub mod fault;
 pub mod frozen;
 mod ledger;
+pub mod live;
 pub mod memory;
 pub mod options;
 pub mod planned;
@@ -82,6 +83,7 @@ pub mod spill;
 pub mod stats;
 pub mod step;
 mod table;
+mod tenancy;
 pub mod throttle;
 mod waiting;
 mod window_map;
@@ -97,6 +99,10 @@ pub use failed::{Failed, StoppedAt, TensorRange};
 pub use failure::{Direction, Failure};
 pub use fault::Fault;
 pub use frozen::Frozen;
+pub use live::{
+    Access, Config, Divergence, Op, ProgramKey, ProgramReport, Runtime, RuntimeStats, Tensor,
+    TensorDesc, View,
+};
 pub use memory::{Usage, process_pss};
 pub use nix::errno::Errno;
 pub use options::Options;

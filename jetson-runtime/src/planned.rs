@@ -115,6 +115,24 @@ impl Planned {
         };
         let bytes = self.arena_bytes().0.saturating_add(in_memory.0);
         memory::demand("arena, with a spill tier in RAM,", bytes)?;
+        let arena = Arena::new(self.arena_bytes().0)?;
+        let mut fill = fill;
+        self.freeze_on(&Arc::new(arena), |tensor, offset, bytes| {
+            fill(tensor, offset, bytes);
+            Ok(())
+        })
+    }
+
+    /// As [`Self::freeze`], on an arena that others use at other times. Its pages are claimed.
+    pub(crate) fn freeze_on(
+        self,
+        arena: &Arc<Arena>,
+        fill: impl FnMut(TensorId, u64, &mut [u8]) -> Result<(), RuntimeError>,
+    ) -> Result<Frozen, RuntimeError> {
+        assert!(
+            self.arena_bytes().0 <= arena.bytes(),
+            "a plan's arena is the runtime's"
+        );
         let Self {
             plan,
             options,
@@ -122,9 +140,9 @@ impl Planned {
             needs,
         } = self;
         let program = &plan.program;
+        arena.claim(0, u64::from(program.arena_pages) * scale.page().get())?;
         let tier = Tier::new(&options.spill, scale.bytes(program.spill_bytes.0))?;
-        let arena = Arena::new(program.arena_pages, scale.page())?;
-        let map = WindowMap::new(program, scale, &arena, needs, !options.lazy_page_tables)?;
+        let map = WindowMap::new(program, scale, arena, needs, !options.lazy_page_tables)?;
         let table = Table::new(&plan, scale, &map);
         let content = Content::home(&plan, scale, &map);
         bring_home(&content, &tier, fill)?;
@@ -147,19 +165,20 @@ impl Planned {
             table,
             content,
             map,
-            arena,
+            arena: Arc::clone(arena),
             tier,
             plan,
             scale,
+            engine_options,
         }))
     }
 }
 
 /// Gives every persistent byte its initial content, in every place where it is at HOME.
-fn bring_home(
+pub(crate) fn bring_home(
     content: &Content,
     tier: &Tier,
-    mut fill: impl FnMut(TensorId, u64, &mut [u8]),
+    mut fill: impl FnMut(TensorId, u64, &mut [u8]) -> Result<(), RuntimeError>,
 ) -> Result<(), RuntimeError> {
     let largest = content
         .segments()
@@ -176,7 +195,7 @@ fn bring_home(
         while offset < segment.end {
             let part = to_usize((segment.end - offset).min(FILL_BYTES_MAX));
             buffer[..part].fill(0);
-            fill(segment.tensor, offset, &mut buffer[..part]);
+            fill(segment.tensor, offset, &mut buffer[..part])?;
             // SAFETY: the windows are mapped, and no engine runs yet.
             unsafe { content.write(tier, segment.tensor, offset, &buffer[..part]) }?;
             offset += part as u64;

@@ -4,7 +4,7 @@
 //! private copy would double the memory, a shared one would race with the engines).
 
 use std::num::NonZeroUsize;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 
 use nix::errno::Errno;
@@ -34,11 +34,41 @@ impl Region {
 
     /// Zeroed memory, taken from the system before this returns.
     pub(crate) fn memory(bytes: NonZeroUsize) -> Result<Self, Errno> {
+        Self::private_memory(bytes, MapFlags::MAP_POPULATE)
+    }
+
+    /// Zeroed memory, taken from the system page by page as it is touched.
+    pub(crate) fn lazy(bytes: NonZeroUsize) -> Result<Self, Errno> {
+        Self::private_memory(bytes, MapFlags::MAP_NORESERVE)
+    }
+
+    fn private_memory(bytes: NonZeroUsize, how: MapFlags) -> Result<Self, Errno> {
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_POPULATE;
-        let region = Self::anonymous(bytes, access, flags)?;
+        let region = Self::anonymous(bytes, access, MapFlags::MAP_PRIVATE | how)?;
         region.keep_private()?;
         Ok(region)
+    }
+
+    /// A file of memory, from its first byte on.
+    pub(crate) fn of_file(bytes: NonZeroUsize, file: impl AsFd) -> Result<Self, Errno> {
+        let region = Self::reserve(bytes)?;
+        region.map_file(0, bytes, file.as_fd(), 0, false)?;
+        region.keep_private()?;
+        Ok(region)
+    }
+
+    /// Gives the whole pages of a range of anonymous memory back; they read as zeroes then.
+    ///
+    /// # Panics
+    /// If they leave the region.
+    pub(crate) fn release(&self, offset: u64, bytes: usize) -> Result<(), Errno> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let start = self.pointer(offset, bytes).cast();
+        // SAFETY: the range was checked to lie inside this region, which owns it. Its pages become
+        // zeroes, which is a valid content; the caller no longer counts on what they hold.
+        unsafe { madvise(start, bytes, MmapAdvise::MADV_DONTNEED) }
     }
 
     fn anonymous(bytes: NonZeroUsize, access: ProtFlags, flags: MapFlags) -> Result<Self, Errno> {

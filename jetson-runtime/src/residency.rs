@@ -1,7 +1,8 @@
-//! Where every persistent byte is in the middle of an iteration: a replay of the program on paper.
+//! Where every byte is in the middle of an iteration: a replay of the program on paper.
 //!
-//! In: a plan, and how far its execution came. Out: for each persistent tensor, segments that hold
-//! its latest version, or say that there is none.
+//! In: a plan, and how far its execution came. Out: for each persistent tensor, and on demand for
+//! each transient that was written, segments that hold its latest version, or say that there is
+//! none.
 //!
 //! The replay runs one linear extension of the program's order (step s; outs released at s; ins
 //! released at s; step s+1; …) over the commands that are complete. A verified program gives every
@@ -15,6 +16,7 @@ use lgm::plan::Plan;
 use vtensor::{Bytes, Mode, Place, StepIndex, TensorId};
 
 use crate::content::Segment;
+use crate::frozen::Parts;
 use crate::ledger::{Held, Ledger};
 use crate::scale::{Scale, to_usize};
 use crate::table::{Command, Table};
@@ -64,14 +66,25 @@ struct Replay<'a> {
     versions: Vec<u64>,
 }
 
-/// Where every persistent byte is.
-pub(crate) fn residency(
-    plan: &Plan,
-    table: &Table,
-    scale: Scale,
-    map: &WindowMap,
-    progress: Progress,
-) -> Vec<Segment> {
+/// Whose bytes are asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Persistent tensors.
+    Persistent,
+    /// Those, and the transients that were written in this iteration, gone by plan or not.
+    All,
+}
+
+/// Where every byte is.
+pub(crate) fn residency(parts: &Parts, progress: Progress, whose: Whose) -> Vec<Segment> {
+    let Parts {
+        plan,
+        table,
+        map,
+        scale,
+        ..
+    } = parts;
+    let scale = *scale;
     let mut replay = Replay {
         plan,
         table,
@@ -95,7 +108,7 @@ pub(crate) fn residency(
     if progress.open {
         replay.tear(progress.steps);
     }
-    replay.segments(progress)
+    replay.segments(progress, whose)
 }
 
 impl Replay<'_> {
@@ -280,8 +293,8 @@ impl Replay<'_> {
         }
     }
 
-    /// Every persistent byte, with the places that hold its latest version.
-    fn segments(&self, progress: Progress) -> Vec<Segment> {
+    /// Every byte that is asked for, with the places that hold its latest version.
+    fn segments(&self, progress: Progress, whose: Whose) -> Vec<Segment> {
         let tensors = &self.plan.skeleton.tensors;
         let mut copies: Vec<Vec<(Held, u64, bool)>> = vec![Vec::new(); tensors.len()];
         for (ledger, on_device) in [(&self.device, true), (&self.spill, false)] {
@@ -292,7 +305,11 @@ impl Replay<'_> {
             }
         }
         let mut segments = Vec::new();
-        for (index, tensor) in tensors.iter().enumerate().filter(|(_, t)| t.persistent) {
+        for (index, tensor) in tensors.iter().enumerate() {
+            let written = whose == Whose::All && self.versions[index] > 0;
+            if !(tensor.persistent || written) {
+                continue;
+            }
             let copies = &copies[index];
             let size = self.scale.bytes(tensor.bytes.0);
             let ends = |(held, start, _): &(Held, u64, bool)| {
@@ -301,8 +318,8 @@ impl Replay<'_> {
             let mut cuts: Vec<u64> = copies.iter().flat_map(ends).chain([0, size]).collect();
             cuts.sort_unstable();
             cuts.dedup();
-            let tensor = TensorId::from_index(index);
-            let lost = !self.overwritten_next(tensor, progress);
+            let (tensor, persistent) = (TensorId::from_index(index), tensor.persistent);
+            let lost = !self.overwritten_next(tensor, persistent, progress);
             for cut in cuts.windows(2) {
                 segments.push(segment(tensor, [cut[0], cut[1]], copies, lost));
             }
@@ -310,8 +327,9 @@ impl Replay<'_> {
         segments
     }
 
-    /// Whether the next op that uses the tensor overwrites it, so that it holds nothing now.
-    fn overwritten_next(&self, tensor: TensorId, progress: Progress) -> bool {
+    /// Whether the next op that uses the tensor overwrites it, so that it holds nothing now. The
+    /// next iteration counts for persistent tensors only.
+    fn overwritten_next(&self, tensor: TensorId, persistent: bool, progress: Progress) -> bool {
         let modes_from = |first: usize, end: usize| {
             self.table.steps[first..end].iter().find_map(|row| {
                 let first = row.first_access as usize;
@@ -325,7 +343,8 @@ impl Replay<'_> {
         if progress.open && modes_from(progress.steps, progress.steps + 1).is_some() {
             return false;
         }
-        let next = modes_from(progress.steps, steps).or_else(|| modes_from(0, progress.steps));
+        let next = modes_from(progress.steps, steps)
+            .or_else(|| modes_from(0, progress.steps).filter(|_| persistent));
         next == Some(Mode::Write)
     }
 }

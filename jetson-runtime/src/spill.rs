@@ -20,7 +20,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::errno::Errno;
-use nix::fcntl::posix_fallocate;
+use nix::fcntl::{FallocateFlags, fallocate, posix_fallocate};
 use nix::libc;
 use nix::sys::statvfs::fstatvfs;
 use vtensor::Bytes;
@@ -80,6 +80,71 @@ impl Tier {
                 })?;
                 Ok(Self::File { file, bytes })
             }
+        }
+    }
+
+    /// A tier of at most `bytes` bytes that takes no space until it is claimed.
+    pub(crate) fn unclaimed(spill: &Spill, bytes: u64) -> Result<Self, RuntimeError> {
+        match (spill, NonZeroUsize::new(to_usize(bytes))) {
+            (_, None) => Ok(Self::Empty),
+            (Spill::Ram, Some(size)) => {
+                Region::lazy(size)
+                    .map(Self::Ram)
+                    .map_err(RuntimeError::system(
+                        "reserve addresses for the spill tier in RAM",
+                    ))
+            }
+            (Spill::File(directory), Some(_)) => {
+                let file = unlinked_file(directory).map_err(|errno| RuntimeError::SpillFile {
+                    directory: directory.clone(),
+                    errno,
+                })?;
+                Ok(Self::File { file, bytes })
+            }
+        }
+    }
+
+    /// Takes the space of slots, so that writing them cannot fail for lack of it.
+    pub(crate) fn claim(&self, slot: u64, bytes: u64) -> Result<(), RuntimeError> {
+        match self {
+            Self::Ram(_) => memory::demand("spill tier in RAM", bytes),
+            Self::File { file, bytes: size } if bytes > 0 => {
+                let offset = file_offset(slot, to_usize(bytes), *size);
+                take_range(file, offset, bytes).map_err(RuntimeError::system(
+                    "take space for the spill file; free some, or spill to another directory",
+                ))
+            }
+            Self::Empty | Self::File { .. } => Ok(()),
+        }
+    }
+
+    /// Gives the space of slots back; what they hold is gone. What is not a whole block stays.
+    pub(crate) fn release(&self, slot: u64, bytes: u64) -> Result<(), RuntimeError> {
+        let released = match self {
+            Self::Empty => Ok(()),
+            Self::Ram(region) => region.release(slot, to_usize(bytes)),
+            Self::File { .. } if bytes == 0 => Ok(()),
+            Self::File { file, bytes: size } => {
+                let offset = file_offset(slot, to_usize(bytes), *size);
+                let length = i64::try_from(bytes).expect("a slot lies in a file");
+                let punch =
+                    FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+                match fallocate(file, punch, offset, length) {
+                    // A file system without holes keeps the space: no harm but the space.
+                    Err(Errno::EOPNOTSUPP) => Ok(()),
+                    punched => punched,
+                }
+            }
+        };
+        released.map_err(RuntimeError::system("give space of the spill tier back"))
+    }
+
+    /// The size of the tier.
+    pub(crate) const fn bytes(&self) -> u64 {
+        match self {
+            Self::Empty => 0,
+            Self::Ram(region) => region.bytes() as u64,
+            Self::File { bytes, .. } => *bytes,
         }
     }
 
@@ -223,9 +288,14 @@ fn take_space(file: &File, bytes: u64) -> Result<(), Errno> {
     if disk.blocks_available().saturating_mul(disk.fragment_size()) < bytes {
         return Err(Errno::ENOSPC);
     }
+    take_range(file, 0, bytes)
+}
+
+/// Takes the space of a range of a file.
+fn take_range(file: &File, offset: i64, bytes: u64) -> Result<(), Errno> {
     let length = i64::try_from(bytes).map_err(|_| Errno::EFBIG)?;
     for _ in 0..INTERRUPTIONS_MAX {
-        match posix_fallocate(file, 0, length) {
+        match posix_fallocate(file, offset, length) {
             Err(Errno::EINTR) => {}
             taken => return taken,
         }
@@ -268,6 +338,29 @@ mod tests {
             Tier::new(&Spill::Ram, 0).unwrap().allocated().unwrap(),
             Bytes(0)
         );
+    }
+
+    #[test]
+    fn space_is_claimed_and_given_back() {
+        let bytes = vec![7; 8192];
+        for spill in [Spill::Ram, Spill::File(env::temp_dir())] {
+            let tier = Tier::unclaimed(&spill, 1 << 30).unwrap();
+            assert_eq!(tier.bytes(), 1 << 30);
+            tier.claim(4096, 8192).unwrap();
+            round_trip(&tier, 4096, &bytes);
+            if let Tier::File { .. } = tier {
+                assert_eq!(tier.allocated().unwrap(), Bytes(8192));
+            }
+            tier.release(4096, 8192).unwrap();
+            let mut back = [1_u8; 8192];
+            let target = NonNull::from(back.as_mut_slice()).cast();
+            // SAFETY: the target is a borrowed buffer; the tier is this test's own.
+            unsafe { tier.read(4096, target, back.len()) }.unwrap();
+            assert_eq!(back, [0; 8192], "{spill:?}");
+            if let Tier::File { .. } = tier {
+                assert_eq!(tier.allocated().unwrap(), Bytes(0));
+            }
+        }
     }
 
     #[test]

@@ -277,7 +277,7 @@ mod tests {
         let plan = plans::shared_page(plans::PAGE);
         let program = &plan.program;
         let scale = Scale::of(program, program.page_bytes).unwrap();
-        let arena = Arena::new(program.arena_pages, scale.page()).unwrap();
+        let arena = Arena::new(u64::from(program.arena_pages) * scale.page().get()).unwrap();
         let needs = MapNeeds::check(program, scale, &MapLimits::default(), 0).unwrap();
         let map = WindowMap::new(program, scale, &arena, needs, true).unwrap();
         let queue = Table::new(&plan, scale, &map).single_queue();

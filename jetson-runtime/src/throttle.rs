@@ -55,6 +55,18 @@ impl Throttle {
         }
     }
 
+    /// The link that has this pace.
+    #[must_use]
+    pub fn link(&self) -> Link {
+        Link {
+            out_bps: self.out_bps / self.time_scale,
+            in_bps: self.in_bps / self.time_scale,
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            copy_latency_ns: (self.latency_ns as f64 * self.time_scale) as u64,
+            duplex: true,
+        }
+    }
+
     /// How long a copy occupies the link. A bandwidth or scale that is not positive counts as
     /// unlimited.
     pub(crate) fn occupancy(&self, direction: Direction, planned_bytes: u64) -> Duration {

@@ -251,7 +251,7 @@ mod tests {
     fn windows_alias_pages_between_guards() {
         let (program, scale, needs) = check(None).unwrap();
         assert_eq!(needs.mappings, RUNS + WINDOWS + 1);
-        let arena = Arena::new(program.arena_pages, scale.page()).unwrap();
+        let arena = Arena::new(u64::from(program.arena_pages) * scale.page().get()).unwrap();
         let map = WindowMap::new(&program, scale, &arena, needs, true).unwrap();
         let guards = (WINDOWS + 1) * system_page();
         assert_eq!(map.virtual_bytes(), RUNS * 4096 + guards);
@@ -269,7 +269,7 @@ mod tests {
         let short = IN_USE + MAPPINGS_RESERVED + RUNS;
         let (program, scale, needs) = check(Some(short)).unwrap();
         assert_eq!(needs.mappings, RUNS);
-        let arena = Arena::new(program.arena_pages, scale.page()).unwrap();
+        let arena = Arena::new(u64::from(program.arena_pages) * scale.page().get()).unwrap();
         let map = WindowMap::new(&program, scale, &arena, needs, true).unwrap();
         assert_eq!(map.virtual_bytes(), RUNS * 4096);
     }

@@ -1,0 +1,66 @@
+//! What an application may choose about a runtime.
+
+use lgm::policy::Policy;
+use lgm::profile::Link;
+use vtensor::{Bytes, PageBytes};
+
+use crate::fault::Fault;
+use crate::spill::Spill;
+use crate::throttle::Throttle;
+use crate::window_map::MapLimits;
+
+/// How a runtime is built. The default has no budget: nothing ever moves.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The memory of the arena: hard, from the first op on. `None` is no limit; then nothing moves,
+    /// whatever the policy.
+    pub budget: Option<Bytes>,
+    /// What chooses the moves once an iteration is recorded.
+    pub policy: Policy,
+    /// The page of plans. `None` takes the power of two near 1/1024 of the iteration's peak, and
+    /// smaller ones where an op does not fit.
+    pub page: Option<PageBytes>,
+    /// Where pieces go.
+    pub spill: Spill,
+    /// What tensors may take of the spill tier while nothing is frozen. `None` is what the machine
+    /// has free. A frozen program takes exactly what it needs, beside this.
+    pub spill_bytes_max: Option<Bytes>,
+    /// Equal iterations in a row before a program is made of them, at least 2. Their op durations
+    /// are what the planner knows of time, so more are steadier.
+    pub warmup: u32,
+    /// The link to the spill tier as the planner sees it. `None` is the throttle's, or measured.
+    pub link: Option<Link>,
+    /// The pace of all copies; `None` is as fast as the machine copies.
+    pub throttle: Option<Throttle>,
+    /// Limits on what the windows of programs may take from the kernel.
+    pub limits: MapLimits,
+    /// A copy that fails, for tests: counted for each program, and for the heap.
+    pub fault: Option<Fault>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            budget: None,
+            policy: Policy::Vtensor,
+            page: None,
+            spill: Spill::Ram,
+            spill_bytes_max: None,
+            warmup: 3,
+            link: None,
+            throttle: None,
+            limits: MapLimits::default(),
+            fault: None,
+        }
+    }
+}
+
+impl Config {
+    /// The policy that holds: without a budget nothing has to move.
+    pub(super) const fn effective_policy(&self) -> Policy {
+        match self.budget {
+            Some(_) => self.policy,
+            None => Policy::None,
+        }
+    }
+}

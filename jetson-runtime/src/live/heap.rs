@@ -1,0 +1,354 @@
+//! The heap: whole tensors in the arena, on demand. It keeps the budget while nothing is planned.
+//!
+//! In: the tensors that an op uses. Out: where they are. What is missing comes in; for room, the
+//! least recently used tensors leave; what is free but scattered is moved together. So an op runs
+//! whenever its tensors fit into the budget at all.
+//!
+//! Guarantees: a tensor that was written is in the arena, in the garage, or marked as lost; a copy
+//! that fails loses nothing that was there. *Not here*: pieces, prefetching, plans.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::time::Instant;
+
+use vtensor::{Bytes, Mode, limits};
+
+use super::garage::Garage;
+use super::space::Space;
+use super::tensor::Key;
+use crate::arena::Arena;
+use crate::copier::{Copier, Transfer};
+use crate::error::RuntimeError;
+use crate::failure::{Direction, short_name};
+use crate::region::Region;
+use crate::scale::to_usize;
+
+/// An arena without a budget claims memory in steps of this size.
+pub(super) const CLAIM_BYTES: u64 = 1 << 20;
+
+/// A tensor on the heap.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub(super) name: Arc<str>,
+    pub(super) bytes: u64,
+    /// Where it is in the arena.
+    pub(super) device: Option<u64>,
+    /// Where its present content is in the garage.
+    pub(super) slot: Option<u64>,
+    /// Whether it has a content; before, it reads as zeroes.
+    pub(super) written: bool,
+    /// Whether its content was lost.
+    pub(super) lost: bool,
+    /// When an op last used it.
+    used: u64,
+}
+
+impl Item {
+    pub(super) const fn new(name: Arc<str>, bytes: u64) -> Self {
+        Self {
+            name,
+            bytes,
+            device: None,
+            slot: None,
+            written: false,
+            lost: false,
+            used: 0,
+        }
+    }
+}
+
+/// What the heap has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Moved {
+    /// Bytes by direction.
+    pub(super) bytes: [u64; 2],
+    /// Time spent on copies, in nanoseconds.
+    pub(super) ns: u64,
+}
+
+/// Memory on demand.
+pub(super) struct Heap {
+    arena: Arc<Arena>,
+    /// The arena in one piece; `None` if it is empty.
+    view: Option<Region>,
+    space: Space,
+    /// How far the arena is known to be claimed.
+    claimed: u64,
+    pub(super) garage: Garage,
+    copier: Box<dyn Copier>,
+    pub(super) items: BTreeMap<Key, Item>,
+    clock: u64,
+    pub(super) moved: Moved,
+}
+
+impl Heap {
+    /// A heap on an arena, `claimed` bytes of which hold memory.
+    pub(super) fn new(
+        arena: &Arc<Arena>,
+        claimed: u64,
+        garage: Garage,
+        copier: Box<dyn Copier>,
+    ) -> Result<Self, RuntimeError> {
+        let view = match NonZeroUsize::new(to_usize(arena.bytes())) {
+            None => None,
+            Some(bytes) => Some(
+                Region::of_file(bytes, &**arena).map_err(RuntimeError::system("map the arena"))?,
+            ),
+        };
+        Ok(Self {
+            arena: Arc::clone(arena),
+            view,
+            space: Space::new(arena.bytes(), limits::TENSOR_ALIGN),
+            claimed,
+            garage,
+            copier,
+            items: BTreeMap::new(),
+            clock: 0,
+            moved: Moved::default(),
+        })
+    }
+
+    /// Brings what an op uses into the arena. Each tensor is named once.
+    pub(super) fn acquire(
+        &mut self,
+        op: &str,
+        accesses: &[(Key, Mode)],
+    ) -> Result<(), RuntimeError> {
+        self.clock += 1;
+        let mut needed = 0_u64;
+        for (key, mode) in accesses {
+            let item = self.items.get_mut(key).expect("the registry knows it");
+            if item.lost && mode.reads() {
+                let name = short_name(&item.name);
+                return Err(RuntimeError::LostContent { name });
+            }
+            item.used = self.clock;
+            needed = needed.saturating_add(self.space.taken_by(item.bytes));
+        }
+        if needed > self.space.size() {
+            return Err(RuntimeError::OpTooLarge {
+                op: short_name(op),
+                needed: Bytes(needed),
+                budget: Bytes(self.space.size()),
+            });
+        }
+        for &(key, mode) in accesses {
+            if self.items[&key].device.is_none() {
+                let bytes = self.items[&key].bytes;
+                let offset = self.room(bytes)?;
+                self.item(key).device = Some(offset);
+                if mode.reads() {
+                    self.load(key).inspect_err(|_| self.drop_block(key))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An op has written tensors: their copies in the garage are stale.
+    pub(super) fn note_writes(&mut self, accesses: &[(Key, Mode)]) {
+        for (key, _) in accesses.iter().filter(|(_, mode)| mode.writes()) {
+            let item = self.items.get_mut(key).expect("the registry knows it");
+            (item.written, item.lost) = (true, false);
+            if let Some(slot) = item.slot.take() {
+                self.garage.give(slot);
+            }
+        }
+    }
+
+    /// An op was given up while it wrote: what it was writing is neither old nor new.
+    pub(super) fn note_torn(&mut self, accesses: &[(Key, Mode)]) {
+        self.note_writes(accesses);
+        for (key, _) in accesses.iter().filter(|(_, mode)| mode.writes()) {
+            self.drop_block(*key);
+            self.lose(*key);
+        }
+    }
+
+    /// The address of a tensor that was acquired.
+    pub(super) fn pointer(&self, key: Key) -> NonNull<u8> {
+        let item = &self.items[&key];
+        self.address(
+            item.device.expect("an acquired tensor is there"),
+            item.bytes,
+        )
+    }
+
+    pub(super) fn item(&mut self, key: Key) -> &mut Item {
+        self.items.get_mut(&key).expect("the registry knows it")
+    }
+
+    /// Whether a tensor has a content, be it lost.
+    pub(super) fn is_written(&self, key: Key) -> bool {
+        self.items[&key].written
+    }
+
+    /// Forgets a tensor and all that it has.
+    pub(super) fn forget(&mut self, key: Key) {
+        if self.items.contains_key(&key) {
+            self.drop_block(key);
+            if let Some(slot) = self.item(key).slot {
+                self.garage.give(slot);
+            }
+            self.items.remove(&key);
+        }
+    }
+
+    /// Renames a tensor.
+    pub(super) fn rename(&mut self, from: Key, to: Key) {
+        if let Some(item) = self.items.remove(&from) {
+            self.items.insert(to, item);
+        }
+    }
+
+    /// Empties the arena: every content goes to the garage.
+    pub(super) fn clear_arena(&mut self) -> Result<(), RuntimeError> {
+        let there: Vec<Key> = self.there().map(|(key, _)| key).collect();
+        there.into_iter().try_for_each(|key| self.evict(key))
+    }
+
+    /// Gives memory of an arena without a budget back: a program claims what it needs.
+    pub(super) fn release_arena(&mut self) -> Result<(), RuntimeError> {
+        self.claimed = 0;
+        self.arena.release(0, self.arena.bytes())
+    }
+
+    /// Finds room for a block of the arena.
+    fn room(&mut self, bytes: u64) -> Result<u64, RuntimeError> {
+        loop {
+            if let Some(start) = self.space.take(bytes) {
+                self.claim(start + bytes)
+                    .inspect_err(|_| self.space.give(start))?;
+                return Ok(start);
+            }
+            let idle = self.there().filter(|(_, item)| item.used < self.clock);
+            let oldest = idle.min_by_key(|(_, item)| item.used).map(|(key, _)| key);
+            match oldest {
+                Some(key) if self.space.free_bytes() < self.space.taken_by(bytes) => {
+                    self.evict(key)?;
+                }
+                _ => self.move_together(),
+            }
+        }
+    }
+
+    fn claim(&mut self, end: u64) -> Result<(), RuntimeError> {
+        if end > self.claimed {
+            let end = end.next_multiple_of(CLAIM_BYTES).min(self.arena.bytes());
+            self.arena.claim(self.claimed, end)?;
+            self.claimed = end;
+        }
+        Ok(())
+    }
+
+    /// Tensors in the arena.
+    fn there(&self) -> impl Iterator<Item = (Key, &Item)> {
+        let all = self.items.iter().map(|(&key, item)| (key, item));
+        all.filter(|(_, item)| item.device.is_some())
+    }
+
+    /// A tensor leaves the arena; a content that is nowhere else is copied out.
+    fn evict(&mut self, key: Key) -> Result<(), RuntimeError> {
+        let item = &self.items[&key];
+        if item.written && !item.lost && item.slot.is_none() {
+            let bytes = item.bytes;
+            let slot = self.garage.take(bytes)?;
+            let source = self.pointer(key);
+            self.copy(key, Direction::Out, source, slot, to_usize(bytes))
+                .inspect_err(|_| self.garage.give(slot))?;
+            self.item(key).slot = Some(slot);
+        }
+        self.drop_block(key);
+        Ok(())
+    }
+
+    fn drop_block(&mut self, key: Key) {
+        if let Some(device) = self.item(key).device.take() {
+            self.space.give(device);
+        }
+    }
+
+    /// Fills a block that a tensor has just got.
+    fn load(&mut self, key: Key) -> Result<(), RuntimeError> {
+        let target = self.pointer(key);
+        let item = &self.items[&key];
+        let bytes = to_usize(item.bytes);
+        match item.slot {
+            Some(slot) => self.copy(key, Direction::In, target, slot, bytes),
+            None => {
+                assert!(!item.written, "a written content is somewhere");
+                // SAFETY: the block is this tensor's own, and lies in the arena's view.
+                unsafe { ptr::write_bytes(target.as_ptr(), 0, bytes) };
+                Ok(())
+            }
+        }
+    }
+
+    /// Moves all blocks to the low end of the arena.
+    fn move_together(&mut self) {
+        let mut blocks: Vec<(u64, Key)> = self
+            .there()
+            .filter_map(|(key, item)| item.device.map(|device| (device, key)))
+            .collect();
+        blocks.sort_unstable();
+        self.space.clear();
+        for (from, key) in blocks {
+            let bytes = self.items[&key].bytes;
+            let to = self.space.take(bytes).expect("they all fitted before");
+            assert!(to <= from, "blocks move down, in order");
+            let [source, target] = [from, to].map(|offset| self.address(offset, bytes));
+            // SAFETY: both ranges lie in the arena's view; no pointer of an op is out, for this
+            // happens before an op begins. They may overlap.
+            unsafe { ptr::copy(source.as_ptr(), target.as_ptr(), to_usize(bytes)) };
+            self.item(key).device = Some(to);
+        }
+    }
+
+    /// A tensor's content is gone.
+    pub(super) fn lose(&mut self, key: Key) {
+        let item = self.item(key);
+        (item.written, item.lost) = (true, true);
+    }
+
+    pub(super) fn address(&self, offset: u64, bytes: u64) -> NonNull<u8> {
+        let view = self.view.as_ref().expect("a block lies in an arena");
+        view.pointer(offset, to_usize(bytes))
+    }
+
+    /// Makes one copy over the link.
+    pub(super) fn copy(
+        &mut self,
+        key: Key,
+        direction: Direction,
+        device: NonNull<u8>,
+        slot: u64,
+        bytes: usize,
+    ) -> Result<(), RuntimeError> {
+        let start = Instant::now();
+        let transfer = Transfer::unplanned(direction, device, slot, bytes);
+        // SAFETY: `device` is a block of the arena or a borrowed buffer, as long as `bytes`; the
+        // slot was taken for the tensor. Nobody else has either while the heap is borrowed.
+        unsafe { self.copier.copy(&transfer, None) }
+            .map_err(spilling(&self.items[&key], direction))?;
+        self.moved.bytes[direction.index()] += bytes as u64;
+        let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.moved.ns = self.moved.ns.saturating_add(ns);
+        Ok(())
+    }
+}
+
+/// A copy of the heap that failed.
+pub(super) fn spilling(
+    item: &Item,
+    direction: Direction,
+) -> impl Fn(nix::errno::Errno) -> RuntimeError {
+    let (name, bytes) = (short_name(&item.name), Bytes(item.bytes));
+    move |errno| RuntimeError::Spilling {
+        direction,
+        name: name.clone(),
+        bytes,
+        errno,
+    }
+}

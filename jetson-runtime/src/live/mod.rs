@@ -1,0 +1,65 @@
+//! A live application: its iterations are recorded under the budget, then planned, proven, frozen
+//! and replayed.
+//!
+//! In: tensors, and iterations of ops that use them. Out: for each op, the addresses of its
+//! tensors. Data flows
+//!
+//! ```text
+//! application ──> runtime ──┬─> heap (on demand) ──> score ──> transcript ──> planning
+//!                           └─> program (frozen) <──────────────────────────────┘
+//! ```
+//!
+//! | module | noun |
+//! |---|---|
+//! | `config` | what an application may choose |
+//! | `tensor`, `registry` | handles, and what they stand for |
+//! | `runtime`, `iteration` | the calls of an application, outside and inside iterations |
+//! | `op` | an open op: its tensors at their addresses |
+//! | `heap`, `garage`, `space` | memory on demand: whole tensors in the arena |
+//! | `contents` | what tensors on the heap hold |
+//! | `score` | a recorded iteration |
+//! | `transcript` | a score as a trace that can be planned |
+//! | `planning` | from a transcript to a proven plan |
+//! | `program` | a frozen program and how it maps to the application's ops |
+//! | `track` | what is known of one kind of iteration |
+//! | `switching` | carrying tensors between heap and programs |
+//! | `link` | measuring the link to the spill tier |
+//! | `report` | what was done |
+//!
+//! Guarantees: the budget holds from the first op on; an op sees its tensors' latest bytes or the
+//! call fails; a program runs only after the verifier has passed it; while a program runs as
+//! recorded, nothing is allocated, locked, logged or decided.
+//!
+//! Where this differs from a design with one HOME for all programs: each program has a HOME of its
+//! own, and what is persistent is carried over when another kind of iteration begins. So every
+//! program is planned freely and a change costs only when it happens (reported as switches), and
+//! tensors that a program does not use wait in the garage and take no page from it.
+
+mod config;
+mod contents;
+mod garage;
+mod heap;
+mod iteration;
+mod link;
+mod op;
+mod planning;
+mod program;
+mod registry;
+mod report;
+mod runtime;
+mod score;
+mod space;
+mod switching;
+mod tensor;
+mod track;
+mod transcript;
+
+#[cfg(test)]
+#[allow(clippy::cast_possible_truncation)]
+mod tests;
+
+pub use config::Config;
+pub use op::{Op, View};
+pub use report::{Divergence, ProgramReport, RuntimeStats};
+pub use runtime::Runtime;
+pub use tensor::{Access, ProgramKey, Tensor, TensorDesc};

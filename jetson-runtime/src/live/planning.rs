@@ -1,0 +1,97 @@
+//! From a transcript to a proven plan.
+//!
+//! Guarantees: only a plan that the verifier has passed is handed out. A page that is too coarse
+//! for an op is halved until it fits or is the system's.
+
+use lgm::planner::{self, PlanError, Request};
+use lgm::policy::Policy;
+use lgm::profile::{Link, Profile, SpillTier};
+use lgm::trace::{MappedSkeleton, Trace};
+use lgm::verify::VerifiedPlan;
+use vtensor::{Bytes, PageBytes};
+
+use super::transcript::DEVICE;
+use crate::scale::system_page;
+use crate::spill::Spill;
+
+/// Pages of an iteration's peak that are wanted: fine enough for pieces to matter, few enough for
+/// copies and mappings not to.
+const PEAK_PAGES: u64 = 1024;
+/// The largest page that is taken unasked.
+const PAGE_BYTES_MAX: u64 = 2 << 20;
+
+/// What to plan for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish<'a> {
+    pub(super) budget: Bytes,
+    pub(super) policy: Policy,
+    pub(super) page: Option<PageBytes>,
+    pub(super) spill: &'a Spill,
+    pub(super) link: Link,
+}
+
+/// A proven plan.
+#[derive(Debug)]
+pub(super) struct Proven {
+    pub(super) plan: VerifiedPlan,
+    pub(super) skeleton: MappedSkeleton,
+    /// How long an iteration takes, as the cost model sees it, in nanoseconds.
+    pub(super) predicted_ns: u64,
+}
+
+/// Plans and proves. The error is a sentence for people.
+pub(super) fn prove(trace: &Trace, wish: Wish<'_>) -> Result<Proven, String> {
+    let skeleton = trace
+        .mapped_skeleton(DEVICE)
+        .map_err(|error| error.to_string())?;
+    let mut page = wish.page.unwrap_or_else(|| page_for(trace.peak_bytes()));
+    let planned = loop {
+        let profile = profile(wish, page);
+        let planned = planner::plan(&Request {
+            skeleton: &skeleton.skeleton,
+            profile: &profile,
+            budget: wish.budget,
+            policy: wish.policy,
+            page: Some(page),
+            trace_digest: trace.digest(),
+            model: trace.model(),
+        });
+        let coarse = matches!(
+            planned,
+            Err(PlanError::OpTooLarge { .. } | PlanError::NoSchedule { .. })
+        );
+        match PageBytes::new(page.get() / 2) {
+            Ok(half) if coarse && wish.page.is_none() && half.get() >= system_page() => page = half,
+            _ => break planned.map_err(|error| error.to_string())?,
+        }
+    };
+    let predicted_ns = planned.timeline.iteration_ns;
+    let plan = VerifiedPlan::new(planned.plan).map_err(|violation| {
+        format!("the plan breaks a rule, which is a bug: {violation}; please report it")
+    })?;
+    Ok(Proven {
+        plan,
+        skeleton,
+        predicted_ns,
+    })
+}
+
+/// The power of two near a share of the peak.
+fn page_for(peak: Bytes) -> PageBytes {
+    let wanted = (peak.0 / PEAK_PAGES).clamp(system_page(), PAGE_BYTES_MAX);
+    PageBytes::new(wanted.next_power_of_two()).expect("a power of two from 4 KiB to 2 MiB")
+}
+
+fn profile(wish: Wish<'_>, page_bytes: PageBytes) -> Profile {
+    let (class, spill) = match wish.spill {
+        Spill::Ram => ('E', SpillTier::Host),
+        Spill::File(_) => ('E', SpillTier::Storage),
+    };
+    Profile {
+        name: DEVICE.into(),
+        class,
+        spill,
+        link: wish.link,
+        page_bytes,
+    }
+}

@@ -1,0 +1,112 @@
+//! A frozen program, and how it maps to what the application does.
+//!
+//! In: a proven plan of a transcript. Out: for each op of the score, the addresses of its tensors.
+
+use std::collections::BTreeMap;
+
+use lgm::trace::MappedSkeleton;
+use lgm::verify::VerifiedPlan;
+use vtensor::{OpIndex, StepKind, TensorId};
+
+use super::op::Row;
+use super::score::Score;
+use super::tensor::Key;
+use crate::frozen::Frozen;
+
+/// A program of a kind of iteration.
+pub(super) struct Program {
+    pub(super) frozen: Frozen,
+    /// What each tensor of the plan is here.
+    keys: Vec<Key>,
+    ids: BTreeMap<Key, TensorId>,
+    /// The accesses of all ops, as the application gives them.
+    rows: Vec<Row>,
+    /// Where the rows of each op begin, and the end.
+    first_row: Vec<usize>,
+    pub(super) predicted_ns: u64,
+}
+
+/// The tensors of a plan, as keys.
+pub(super) fn keys_of(skeleton: &MappedSkeleton, keys: &[Key]) -> Vec<Key> {
+    let rows = skeleton.tensor_rows.iter();
+    rows.map(|&row| keys[row as usize]).collect()
+}
+
+impl Program {
+    /// A frozen plan of a score; `keys` are those of the plan's tensors.
+    pub(super) fn new(frozen: Frozen, score: &Score, keys: Vec<Key>, predicted_ns: u64) -> Self {
+        let ids = keys
+            .iter()
+            .enumerate()
+            .map(|(row, &key)| (key, TensorId::from_index(row)))
+            .collect();
+        let mut program = Self {
+            frozen,
+            keys,
+            ids,
+            rows: Vec::new(),
+            first_row: vec![0],
+            predicted_ns,
+        };
+        for (index, op) in score.ops().enumerate() {
+            program.push_rows(index, op);
+        }
+        program
+    }
+
+    fn push_rows(&mut self, index: usize, op: &super::score::OpEvent) {
+        let table = &self.frozen.parts.table;
+        let step = &table.steps[index];
+        assert_eq!(step.op, OpIndex::from_index(index), "ops are steps");
+        let first = step.first_access as usize;
+        let planned = &table.accesses[first..first + step.access_count as usize];
+        let merged = op.merged();
+        for (key, _) in &op.accesses {
+            let id = self.ids[key];
+            let access = planned.iter().find(|access| access.tensor == id);
+            let access = access.expect("the plan has every access of the score");
+            let mode = merged.iter().find(|(other, _)| other == key);
+            self.rows.push(Row {
+                pointer: access.pointer,
+                bytes: access.bytes,
+                mode: mode.expect("merging drops no tensor").1,
+            });
+        }
+        self.first_row.push(self.rows.len());
+    }
+
+    /// The tensors of op `op` of the score.
+    pub(super) fn rows(&self, op: usize) -> &[Row] {
+        &self.rows[self.first_row[op]..self.first_row[op + 1]]
+    }
+
+    /// The plan's number for a tensor.
+    pub(super) fn id(&self, key: Key) -> Option<TensorId> {
+        self.ids.get(&key).copied()
+    }
+
+    /// The tensors by the plan's numbers.
+    pub(super) fn keys(&self) -> &[Key] {
+        &self.keys
+    }
+
+    /// All tensors that it knows.
+    pub(super) fn all(&self) -> impl Iterator<Item = (TensorId, Key)> {
+        let numbered = self.keys.iter().enumerate();
+        numbered.map(|(row, &key)| (TensorId::from_index(row), key))
+    }
+
+    /// The persistent tensors, which it holds while it is active.
+    pub(super) fn persistent(&self) -> impl Iterator<Item = (TensorId, Key)> {
+        self.all().filter(|(_, key)| !key.is_transient())
+    }
+}
+
+/// Whether a plan has a step for each op of a score and no other.
+pub(super) fn fits(plan: &VerifiedPlan, score: &Score) -> bool {
+    let steps = plan.program.steps.iter().enumerate();
+    plan.program.steps.len() == score.ops().count()
+        && steps.fold(true, |fits, (index, step)| {
+            fits && step.kind == StepKind::App(OpIndex::from_index(index))
+        })
+}

@@ -1,0 +1,92 @@
+//! What a runtime has done.
+
+use std::fmt;
+
+use vtensor::Bytes;
+
+use super::tensor::ProgramKey;
+
+/// Numbers since the runtime was made. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuntimeStats {
+    /// Iterations that ended, recorded ones.
+    pub recorded_iterations: u64,
+    /// Iterations that ended, frozen ones.
+    pub frozen_iterations: u64,
+    /// Iterations that were aborted.
+    pub aborted_iterations: u64,
+    /// Bytes that left the arena, on demand, by programs, and for switches.
+    pub moved_out: Bytes,
+    /// Bytes that came into the arena.
+    pub moved_in: Bytes,
+    /// How long ops waited for copies.
+    pub stall_ns: u64,
+    /// How often tensors were carried between heap and programs.
+    pub switches: u64,
+    /// How long that took; not part of `stall_ns`.
+    pub switch_ns: u64,
+    /// How long planning and proving took.
+    pub planning_ns: u64,
+    /// How often an iteration left what was recorded.
+    pub divergences: u64,
+    /// Bytes of tensors that wait in the spill tier outside of any program now.
+    pub garage: Bytes,
+}
+
+/// What is known of one kind of iteration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProgramReport {
+    /// Which kind.
+    pub key: ProgramKey,
+    /// Equal iterations in a row that were recorded.
+    pub repeats: u32,
+    /// Whether a program runs them.
+    pub frozen: bool,
+    /// Why none does, if one was tried.
+    pub refusal: Option<String>,
+    /// Sum of the recorded durations of the ops, in nanoseconds.
+    pub compute_ns: u64,
+    /// How long a frozen iteration takes, as the cost model sees it, in nanoseconds.
+    pub predicted_ns: Option<u64>,
+    /// Bytes that a frozen iteration moves out and in.
+    pub moved: Option<[Bytes; 2]>,
+    /// Pages of the program's arena, and their size.
+    pub arena: Option<(u32, Bytes)>,
+    /// The policy that chose the moves.
+    pub policy: Option<String>,
+}
+
+/// An iteration that left what was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Divergence {
+    /// The kind of iteration.
+    pub key: ProgramKey,
+    /// Iterations of the runtime before it.
+    pub iteration: u64,
+    /// Which call of the iteration, counted from 0: creations, destructions and ops.
+    pub call: usize,
+    /// What was recorded there.
+    pub recorded: String,
+    /// What the application did.
+    pub found: String,
+    /// Tensors whose content was gone by then, because the program knew no later use.
+    pub lost: Vec<String>,
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "iteration {} of key {} left its recording at call {}: recorded was {}, found {}; it \
+             went on on demand, and a new program will be recorded",
+            self.iteration, self.key, self.call, self.recorded, self.found
+        )?;
+        if !self.lost.is_empty() {
+            write!(f, "; lost content of {}", self.lost.join(", "))?;
+        }
+        Ok(())
+    }
+}

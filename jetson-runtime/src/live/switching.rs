@@ -1,0 +1,369 @@
+//! Switching: tensors change hands between the heap and the programs.
+//!
+//! Guarantees: what a program or the heap holds is given up only after the other side has it. A
+//! switch that fails is undone, but for a program that was stopped in the middle (B4): what cannot
+//! be saved then is marked as lost, by name.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tracing::{info, warn};
+use vtensor::{Bytes, TensorId};
+
+use super::heap::{Heap, Item};
+use super::iteration::{Place, Recording};
+use super::planning::{self, Wish};
+use super::program::{self, Program};
+use super::report::Divergence;
+use super::runtime::Runtime;
+use super::score::{Event, Score};
+use super::tensor::{Key, ProgramKey};
+use super::transcript::Transcript;
+use crate::content::Content;
+use crate::error::RuntimeError;
+use crate::frozen::Frozen;
+use crate::options::Options;
+use crate::planned::Planned;
+
+/// Contents are carried in parts of this size.
+const BUFFER_BYTES: usize = 1 << 20;
+/// Divergences that are kept in full.
+const DIVERGENCES_MAX: usize = 16;
+
+impl Runtime {
+    /// Makes a program for a kind of iteration now, rather than when the next one begins.
+    ///
+    /// # Errors
+    /// Inside an iteration; if fewer than two equal iterations were recorded; if there is no plan,
+    /// or the machine refuses what it needs.
+    pub fn freeze(&mut self, key: ProgramKey) -> Result<(), RuntimeError> {
+        if !matches!(self.place, Place::Rest) {
+            return Err(self.out_of_order("freeze", "end or abort the iteration first"));
+        }
+        let refuse = |reason| RuntimeError::NotPlanned { key: key.0, reason };
+        let at = self.tracks.iter().position(|track| track.key == key);
+        let Some(at) = at.filter(|&at| self.tracks[at].repeats >= 2) else {
+            return Err(refuse("it takes two equal iterations in a row".into()));
+        };
+        self.tracks[at].refusal = None;
+        if self.activate_if(at, 2)? {
+            return Ok(());
+        }
+        let reason = self.tracks[at].refusal.clone();
+        Err(refuse(reason.unwrap_or_default()))
+    }
+
+    /// Brings a kind's program to HOME, making it first if it is time. False: it has none.
+    pub(super) fn activate(&mut self, at: usize) -> Result<bool, RuntimeError> {
+        self.activate_if(at, self.config.warmup.max(2))
+    }
+
+    fn activate_if(&mut self, at: usize, repeats: u32) -> Result<bool, RuntimeError> {
+        if self.active == Some(at) {
+            return Ok(true);
+        }
+        let track = &self.tracks[at];
+        let ready = track.repeats >= repeats && track.score.kept.is_empty();
+        if track.program.is_none() && (!ready || track.refusal.is_some()) {
+            return Ok(false);
+        }
+        self.vacate()?;
+        let before = self.heap.moved.ns;
+        let start = Instant::now();
+        let planning_ns = self.stats.planning_ns;
+        let moved_in = match self.tracks[at].program.is_some() {
+            true => self.return_program(at).map(|()| true),
+            false => self.make_program(at),
+        };
+        self.heap.moved.ns = before;
+        let planning_ns = self.stats.planning_ns - planning_ns;
+        self.stats.switch_ns += nanoseconds(start).saturating_sub(planning_ns);
+        if moved_in? {
+            self.active = Some(at);
+            self.stats.switches += 1;
+            let program = self.tracks[at].program.as_ref().expect("it has moved in");
+            let held: Vec<Key> = program.persistent().map(|(_, key)| key).collect();
+            held.into_iter().for_each(|key| self.heap.forget(key));
+            self.heap.garage.trim()?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// A program that was here before takes the arena again.
+    fn return_program(&mut self, at: usize) -> Result<(), RuntimeError> {
+        self.clear_arena()?;
+        let program = self.tracks[at].program.as_mut().expect("the caller looked");
+        let keys = program.keys().to_vec();
+        let heap = &mut self.heap;
+        let fill =
+            |id: TensorId, offset, part: &mut [u8]| heap.withdraw(keys[id.index()], offset, part);
+        program.frozen.return_home(fill)
+    }
+
+    /// Plans, proves and freezes. False: there is no program, and the track says why.
+    fn make_program(&mut self, at: usize) -> Result<bool, RuntimeError> {
+        let start = Instant::now();
+        let fitted = self.fitted(at);
+        self.stats.planning_ns += nanoseconds(start);
+        let (planned, keys, predicted_ns) = match fitted {
+            Ok(fitted) => fitted,
+            Err(reason) => {
+                warn!(key = self.tracks[at].key.0, reason, "goes on on demand");
+                self.tracks[at].refusal = Some(reason);
+                return Ok(false);
+            }
+        };
+        self.clear_arena()?;
+        let heap = &mut self.heap;
+        let fill =
+            |id: TensorId, offset, part: &mut [u8]| heap.withdraw(keys[id.index()], offset, part);
+        match planned.freeze_on(&self.arena, fill) {
+            Ok(frozen) => {
+                let track = &mut self.tracks[at];
+                track.program = Some(Program::new(frozen, &track.score, keys, predicted_ns));
+                info!(key = track.key.0, predicted_ns, "frozen");
+                Ok(true)
+            }
+            // The content, not the machine, is in the way.
+            Err(error @ (RuntimeError::LostContent { .. } | RuntimeError::Spilling { .. })) => {
+                Err(error)
+            }
+            Err(error) => {
+                warn!(key = self.tracks[at].key.0, %error, "goes on on demand");
+                self.tracks[at].refusal = Some(error.to_string());
+                Ok(false)
+            }
+        }
+    }
+
+    /// A proven plan that fits this machine, or why there is none.
+    fn fitted(&self, at: usize) -> Result<(Planned, Vec<Key>, u64), String> {
+        let track = &self.tracks[at];
+        let transcript = Transcript::new(&track.score, &self.registry, &track.durations_ns())
+            .map_err(|error| error.to_string())?;
+        let wish = Wish {
+            budget: self.config.budget.unwrap_or(Bytes(self.arena.bytes())),
+            policy: self.config.effective_policy(),
+            page: self.config.page,
+            spill: &self.config.spill,
+            link: self.link,
+        };
+        let proven = planning::prove(&transcript.trace, wish)?;
+        assert!(
+            program::fits(&proven.plan, &track.score),
+            "a plan without steps of its own has one for each op"
+        );
+        let keys = program::keys_of(&proven.skeleton, &transcript.keys);
+        let options = Options {
+            spill: self.config.spill.clone(),
+            throttle: self.config.throttle,
+            limits: self.config.limits,
+            fault: self.config.fault,
+            ..Options::default()
+        };
+        let planned = Planned::new(proven.plan, options).map_err(|error| error.to_string())?;
+        if planned.arena_bytes().0 > self.arena.bytes() {
+            return Err("the plan needs more memory than the machine has".into());
+        }
+        Ok((planned, keys, proven.predicted_ns))
+    }
+
+    fn clear_arena(&mut self) -> Result<(), RuntimeError> {
+        self.heap.clear_arena()?;
+        if self.config.budget.is_none() {
+            self.heap.release_arena()?;
+        }
+        Ok(())
+    }
+
+    /// The active program gives everything to the heap.
+    pub(super) fn vacate(&mut self) -> Result<(), RuntimeError> {
+        let Some(at) = self.active else {
+            return Ok(());
+        };
+        let before = self.heap.moved.ns;
+        let start = Instant::now();
+        let program = self.tracks[at].program.as_mut();
+        let program = program.expect("an active track has a program");
+        if let Err(error) = program.frozen.rest("switch") {
+            self.rescue()?;
+            return Err(error);
+        }
+        let held: Vec<(TensorId, Key)> = program.persistent().collect();
+        let frozen = &program.frozen;
+        let mut carried = Ok(());
+        for &(id, key) in &held {
+            let spec = self
+                .registry
+                .spec(key)
+                .expect("a program's tensors are alive");
+            let item = Item::new(Arc::clone(&spec.name), spec.bytes);
+            self.heap.items.insert(key, item);
+            carried = carry(&mut self.heap, frozen, &frozen.parts.content, id, key);
+            if carried.is_err() {
+                break;
+            }
+        }
+        self.heap.moved.ns = before;
+        self.stats.switch_ns += nanoseconds(start);
+        if carried.is_err() {
+            // It still holds all of it.
+            held.iter().for_each(|(_, key)| self.heap.forget(*key));
+            return carried;
+        }
+        self.active = None;
+        self.stats.switches += 1;
+        frozen.release_slots()
+    }
+
+    /// A program whose copies failed at rest gives what is intact to the heap.
+    pub(super) fn rescue(&mut self) -> Result<(), RuntimeError> {
+        let at = self.active.expect("a program failed");
+        let lost = self.halt(at);
+        if !lost.is_empty() {
+            warn!(lost = lost.join(", "), "a failed copy has lost content");
+        }
+        Ok(())
+    }
+
+    /// Stops the running program: the iteration goes on as a recording, with the same bytes.
+    /// Answers what was lost.
+    pub(super) fn stop_program(&mut self) -> Vec<String> {
+        let Place::Replaying(cursor) = self.place else {
+            unreachable!("the caller looked");
+        };
+        let track = &self.tracks[cursor.track];
+        let events = track.score.events[..cursor.event].to_vec();
+        let durations_ns = track.durations_ns()[..cursor.op].to_vec();
+        for event in &events {
+            match event {
+                Event::Create(spec) => {
+                    let key = self.registry.create_transient(spec.clone());
+                    let item = Item::new(Arc::clone(&spec.name), spec.bytes);
+                    self.heap.items.insert(key, item);
+                }
+                Event::Destroy(key) => {
+                    self.registry.destroy(*key);
+                    self.heap.forget(*key);
+                }
+                Event::Op(_) => {}
+            }
+        }
+        let lost = self.halt(cursor.track);
+        self.place = Place::Recording(Recording {
+            track: cursor.track,
+            score: Score {
+                events,
+                kept: Vec::new(),
+            },
+            durations_ns,
+            open: None,
+        });
+        lost
+    }
+
+    /// Stops a program wherever it is and gives the heap what it holds. Answers what was lost.
+    fn halt(&mut self, at: usize) -> Vec<String> {
+        let before = self.heap.moved.ns;
+        let start = Instant::now();
+        let mut program = self.tracks[at].program.take().expect("it is active");
+        let content = program.frozen.halt();
+        let mut lost = Vec::new();
+        for (id, key) in program.all().collect::<Vec<_>>() {
+            let Some(spec) = self.registry.spec(key) else {
+                continue;
+            };
+            if !key.is_transient() {
+                let item = Item::new(Arc::clone(&spec.name), spec.bytes);
+                self.heap.items.insert(key, item);
+            }
+            let name = spec.name.to_string();
+            match carry(&mut self.heap, &program.frozen, &content, id, key) {
+                Ok(()) if !self.heap.items[&key].lost => {}
+                _ => {
+                    self.heap.lose(key);
+                    lost.push(name);
+                }
+            }
+        }
+        self.absorb(&program.frozen);
+        self.active = None;
+        self.stats.switches += 1;
+        let reset = program
+            .frozen
+            .release_slots()
+            .and_then(|()| program.frozen.restart());
+        match reset {
+            Ok(()) => self.tracks[at].program = Some(program),
+            Err(error) => warn!(%error, "the program is given up"),
+        }
+        self.heap.moved.ns = before;
+        self.stats.switch_ns += nanoseconds(start);
+        lost
+    }
+
+    /// Takes the numbers of a program over, before they begin anew.
+    fn absorb(&mut self, frozen: &Frozen) {
+        let done = frozen.stats();
+        self.stats.moved_out.0 += done.moved_out.0;
+        self.stats.moved_in.0 += done.moved_in.0;
+        self.stats.stall_ns += done.stall_ns;
+    }
+
+    /// The iteration leaves what was recorded: it goes on on demand.
+    #[cold]
+    pub(super) fn diverge(&mut self, found: &dyn Fn() -> String) -> Result<(), RuntimeError> {
+        let Place::Replaying(cursor) = self.place else {
+            unreachable!("only a program can be left");
+        };
+        let track = &self.tracks[cursor.track];
+        let recorded = track.score.events.get(cursor.event);
+        let recorded = recorded.map_or_else(|| "its end".into(), ToString::to_string);
+        let key: ProgramKey = track.key;
+        let lost = self.stop_program();
+        let divergence = Divergence {
+            key,
+            iteration: self.stats.recorded_iterations + self.stats.frozen_iterations,
+            call: cursor.event,
+            recorded,
+            found: found(),
+            lost,
+        };
+        warn!("{divergence}");
+        self.stats.divergences += 1;
+        if self.divergences.len() < DIVERGENCES_MAX {
+            self.divergences.push(divergence);
+        }
+        Ok(())
+    }
+}
+
+/// Carries one tensor from a program to the heap. One whose content was forgotten on purpose is as
+/// if it had never been written; one whose content is lost is marked.
+fn carry(
+    heap: &mut Heap,
+    frozen: &Frozen,
+    content: &Content,
+    id: TensorId,
+    key: Key,
+) -> Result<(), RuntimeError> {
+    let mut segments = content.of(id).iter().peekable();
+    if segments.peek().is_none() {
+        return Ok(());
+    }
+    if let Some(gone) = segments.find(|segment| !segment.kept()) {
+        if gone.lost {
+            heap.lose(key);
+        }
+        return Ok(());
+    }
+    let mut buffer = vec![0; BUFFER_BYTES];
+    heap.deposit(key, &mut buffer, |offset, part| {
+        frozen.fetch(content, id, offset, part)
+    })
+}
+
+fn nanoseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}

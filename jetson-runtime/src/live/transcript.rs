@@ -1,0 +1,161 @@
+//! A transcript: a score, with durations, as a trace that can be planned and saved.
+//!
+//! Guarantees: op k of the score is op k of the trace and of its skeleton. A persistent tensor that
+//! is not scratch is not overwritten by its first access in the iteration, whatever the
+//! application says: that way its content is kept until then, for the application may read it, or
+//! begin another kind of iteration, in between.
+
+use std::collections::BTreeMap;
+
+use lgm::trace::{self, Builder, OpSpec, Trace, TraceError};
+use vtensor::{Bytes, Mode};
+
+use super::registry::Registry;
+use super::score::{Event, OpEvent, Score, Spec};
+use super::tensor::Key;
+
+/// The name under which the trace has its durations.
+pub(super) const DEVICE: &str = "host";
+
+/// A score as a trace.
+#[derive(Debug)]
+pub(super) struct Transcript {
+    pub(super) trace: Trace,
+    /// What each tensor of the trace is here.
+    pub(super) keys: Vec<Key>,
+}
+
+/// Lists of an op while the trace is made.
+#[derive(Default)]
+struct Lists {
+    reads: Vec<u32>,
+    writes: Vec<u32>,
+    allocs: Vec<u32>,
+    frees: Vec<u32>,
+}
+
+struct Writer<'a> {
+    registry: &'a Registry,
+    builder: Builder,
+    keys: Vec<Key>,
+    /// The row of each tensor that is known to the trace.
+    rows: BTreeMap<Key, u32>,
+    /// What creations stand for, by number.
+    specs: Vec<&'a Spec>,
+}
+
+impl Transcript {
+    /// Writes a score down. `durations_ns` has one entry for each op.
+    pub(super) fn new(
+        score: &Score,
+        registry: &Registry,
+        durations_ns: &[u64],
+    ) -> Result<Self, TraceError> {
+        let mut writer = Writer {
+            registry,
+            builder: Builder::new("recorded", 0, "", &[DEVICE]),
+            keys: Vec::new(),
+            rows: BTreeMap::new(),
+            specs: Vec::new(),
+        };
+        for key in score.persistent() {
+            let spec = registry.spec(key).expect("a score's tensors are alive");
+            writer.add(key, spec, true);
+        }
+        let mut lists = writer.lists(score);
+        let ops = score.ops().zip(&mut lists).zip(durations_ns);
+        for ((op, lists), &duration_ns) in ops {
+            writer.builder.op(&OpSpec {
+                reads: &lists.reads,
+                writes: &lists.writes,
+                allocs: &lists.allocs,
+                frees: &lists.frees,
+                durations_ns: &[duration_ns.max(1)],
+                ..OpSpec::new(&op.name, op.phase)
+            });
+        }
+        Ok(Self {
+            trace: writer.builder.finish()?,
+            keys: writer.keys,
+        })
+    }
+}
+
+impl<'a> Writer<'a> {
+    fn add(&mut self, key: Key, spec: &Spec, persistent: bool) -> u32 {
+        let row = self.builder.tensor(trace::Tensor {
+            name: spec.name.to_string(),
+            bytes: Bytes(spec.bytes),
+            kind: spec.kind,
+            persistent,
+        });
+        self.keys.push(key);
+        self.rows.insert(key, row);
+        row
+    }
+
+    /// The lists of all ops. A tensor is allocated by the next op after its creation, and freed by
+    /// the last one before its destruction; one that lives between two ops only is left out.
+    fn lists(&mut self, score: &'a Score) -> Vec<Lists> {
+        let mut lists: Vec<Lists> = Vec::new();
+        let mut waiting: Vec<(Key, &Spec)> = Vec::new();
+        let mut alive: Vec<Key> = Vec::new();
+        for event in &score.events {
+            match event {
+                Event::Create(spec) => {
+                    let number = u32::try_from(self.specs.len()).expect("handles are u32");
+                    self.specs.push(spec);
+                    waiting.push((Key::transient(number), spec));
+                }
+                Event::Destroy(key) => {
+                    waiting.retain(|(other, _)| other != key);
+                    if alive.contains(key) {
+                        alive.retain(|other| other != key);
+                        let last = lists.last_mut().expect("it was allocated by an op");
+                        last.frees.push(self.rows[key]);
+                    }
+                }
+                Event::Op(op) => {
+                    let mut list = Lists::default();
+                    for (key, spec) in waiting.drain(..) {
+                        list.allocs.push(self.add(key, spec, false));
+                        alive.push(key);
+                    }
+                    self.accesses(op, &mut list);
+                    lists.push(list);
+                }
+            }
+        }
+        if let Some(last) = lists.last_mut() {
+            last.frees.extend(alive.iter().map(|key| self.rows[key]));
+        }
+        self.keep(score, &mut lists);
+        lists
+    }
+
+    fn accesses(&self, op: &OpEvent, list: &mut Lists) {
+        for (key, mode) in op.merged() {
+            let row = self.rows[&key];
+            if mode.reads() {
+                list.reads.push(row);
+            }
+            if mode.writes() {
+                list.writes.push(row);
+            }
+        }
+    }
+
+    /// Keeps what is persistent until its first access of the next iteration.
+    fn keep(&self, score: &Score, lists: &mut [Lists]) {
+        let mut seen = std::collections::BTreeSet::new();
+        for (op, list) in score.ops().zip(lists) {
+            for (key, mode) in op.merged() {
+                let first = !key.is_transient() && seen.insert(key);
+                let kept = || self.registry.spec(key).is_some_and(|spec| !spec.scratch);
+                if first && mode == Mode::Write && kept() {
+                    list.reads.push(self.rows[&key]);
+                }
+            }
+        }
+    }
+}
