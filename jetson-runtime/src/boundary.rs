@@ -41,6 +41,8 @@ impl Frozen {
         buffer: &[u8],
     ) -> Result<(), RuntimeError> {
         self.rest("write")?;
+        // HOME has the new bytes; what else still lies on the device or in the tier is stale.
+        self.since = self.iteration + 1;
         let parts = &self.parts;
         // SAFETY: the map is alive; no op runs, and every released copy is complete.
         unsafe { parts.content.write(&parts.tier, tensor, offset, buffer) }

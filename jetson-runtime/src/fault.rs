@@ -39,10 +39,10 @@ impl<C> Faulty<C> {
 impl<C: Copier> Copier for Faulty<C> {
     unsafe fn copy(&mut self, transfer: &Transfer, ready: Option<Instant>) -> Result<(), Errno> {
         if transfer.direction == self.fault.direction {
-            if self.copies == self.fault.after_copies {
+            self.copies += 1;
+            if self.copies == self.fault.after_copies + 1 {
                 return Err(self.fault.errno);
             }
-            self.copies += 1;
         }
         // SAFETY: the caller's promise is passed on unchanged.
         unsafe { self.inner.copy(transfer, ready) }

@@ -61,6 +61,8 @@ pub struct Frozen {
     pub(crate) position: Position,
     /// The iteration that runs, or ran last; counted from 1.
     pub(crate) iteration: u64,
+    /// The first iteration since contents were brought to HOME, or written there.
+    pub(crate) since: u64,
     /// The step that runs or comes next.
     pub(crate) next_step: usize,
     /// Commands per iteration, by direction.
@@ -83,6 +85,7 @@ impl Frozen {
             parts,
             position: Position::Rest,
             iteration: 0,
+            since: 1,
             next_step: 0,
             counts,
             // Iteration 0 is the freeze: it released and completed as much as any other.
@@ -99,6 +102,7 @@ impl Frozen {
     pub(crate) fn begin_anew(&mut self) {
         self.position = Position::Rest;
         self.iteration = 0;
+        self.since = 1;
         self.next_step = 0;
         self.bases = [0; 2];
         self.seen = self.counts;

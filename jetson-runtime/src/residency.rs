@@ -27,6 +27,9 @@ use crate::window_map::WindowMap;
 pub(crate) struct Progress {
     /// The iteration, counted from 1; 0 before the first.
     pub(crate) iteration: u64,
+    /// The first iteration since everything was at HOME and was changed there: what still lies
+    /// elsewhere from before counts for nothing.
+    pub(crate) since: u64,
     /// Its complete steps.
     pub(crate) steps: usize,
     /// Whether the next step is open: what it writes is neither old nor new.
@@ -95,7 +98,7 @@ pub(crate) fn residency(parts: &Parts, progress: Progress, whose: Whose) -> Vec<
         versions: vec![0; plan.skeleton.tensors.len()],
     };
     replay.home();
-    let first = progress.iteration.saturating_sub(1).max(1);
+    let first = progress.iteration.saturating_sub(1).max(progress.since);
     for iteration in first..=progress.iteration {
         let last = iteration == progress.iteration;
         let steps = if last {

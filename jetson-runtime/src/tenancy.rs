@@ -34,6 +34,7 @@ impl Frozen {
         let done = [Direction::Out, Direction::In].map(|d| counters.queue(d).done());
         Progress {
             iteration: self.iteration,
+            since: self.since,
             steps: self.next_step,
             open: self.position == Position::Step,
             done,
@@ -84,7 +85,9 @@ impl Frozen {
         tier.claim(0, tier.bytes())?;
         let pages = u64::from(plan.program.arena_pages) * scale.page().get();
         arena.claim(0, pages)?;
-        bring_home(content, tier, fill)
+        bring_home(content, tier, fill)?;
+        self.since = self.iteration + 1;
+        Ok(())
     }
 
     /// After [`Self::halt`]: the program as it was frozen, without content, at rest; its numbers

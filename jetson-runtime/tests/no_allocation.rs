@@ -14,10 +14,13 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::env;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use jetson_runtime::{Direction, Errno, Fault, Frozen, Options, Planned, RuntimeError, Spill};
+use jetson_runtime::{
+    Access, Config, Direction, Errno, Fault, Frozen, Options, Planned, ProgramKey, Runtime,
+    RuntimeError, Spill, TensorDesc,
+};
 use lgm::plan::Plan;
 use lgm::verify::VerifiedPlan;
-use vtensor::OpIndex;
+use vtensor::{Bytes, OpIndex, TensorKind};
 
 /// Counts the allocations of all threads.
 struct Counting;
@@ -70,6 +73,7 @@ fn iterations(frozen: &mut Frozen, ops: usize, steps: usize) -> Result<(), Runti
 fn main() {
     ten_thousand_steps_allocate_nothing();
     a_failure_allocates_nothing();
+    a_frozen_application_allocates_nothing();
     println!("no allocation in the step path");
 }
 
@@ -116,4 +120,52 @@ fn a_failure_allocates_nothing() {
     assert!(matches!(error, RuntimeError::CopyFailed(_)), "{error}");
     // The thread of the engine frees what it had; nothing is taken.
     assert_eq!(allocations, 0);
+}
+
+fn a_frozen_application_allocates_nothing() {
+    const BYTES: u64 = 64 << 10;
+    let mut runtime = Runtime::new(Config {
+        budget: Some(Bytes(4 * BYTES)),
+        ..Config::default()
+    })
+    .unwrap();
+    let weight = TensorDesc::new("weight", Bytes(BYTES), TensorKind::Parameter);
+    let weight = runtime.create(&weight).unwrap();
+    let desc = TensorDesc::new("activation", Bytes(BYTES), TensorKind::Activation);
+    let key = ProgramKey(1);
+    let iteration = |runtime: &mut Runtime| {
+        runtime.iteration_begin(key).unwrap();
+        let mut layers = [weight; 6];
+        for at in 1..layers.len() {
+            layers[at] = runtime.create(&desc).unwrap();
+            let accesses = [Access::read(layers[at - 1]), Access::write(layers[at])];
+            let forward = |op: &mut jetson_runtime::Op<'_>| {
+                let [from, mut to] = op.views();
+                to.bytes_mut().copy_from_slice(from.bytes());
+            };
+            runtime.op("forward", &accesses, forward).unwrap();
+        }
+        for at in (1..layers.len()).rev() {
+            let accesses = [Access::read(layers[at]), Access::read_write(weight)];
+            let backward = |op: &mut jetson_runtime::Op<'_>| {
+                let [gradient, mut weight] = op.views();
+                weight.bytes_mut()[at] ^= gradient.bytes()[at];
+            };
+            runtime.op("backward", &accesses, backward).unwrap();
+            runtime.destroy(layers[at]).unwrap();
+        }
+        runtime.iteration_end().unwrap();
+    };
+    for _ in 0..20 {
+        iteration(&mut runtime);
+    }
+    assert!(runtime.programs()[0].frozen);
+    let moved = runtime.stats().moved_out;
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    for _ in 0..1000 {
+        iteration(&mut runtime);
+    }
+    let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    assert_eq!(allocations, 0, "a frozen application");
+    assert!(runtime.stats().moved_out > moved, "its tensors move");
 }

@@ -134,17 +134,31 @@ impl Heap {
                 budget: Bytes(self.space.size()),
             });
         }
+        let mut blank = Vec::new();
         for &(key, mode) in accesses {
-            if self.items[&key].device.is_none() {
-                let bytes = self.items[&key].bytes;
-                let offset = self.room(bytes)?;
-                self.item(key).device = Some(offset);
-                if mode.reads() {
-                    self.load(key).inspect_err(|_| self.drop_block(key))?;
-                }
+            if self.items[&key].device.is_some() {
+                continue;
+            }
+            if let Err(error) = self.bring(key, mode) {
+                // What they hold in the garage still counts: the op has not begun.
+                blank.into_iter().for_each(|key| self.drop_block(key));
+                return Err(error);
+            }
+            if !mode.reads() {
+                blank.push(key);
             }
         }
         Ok(())
+    }
+
+    /// Gives a tensor a block, with its content if an op reads it.
+    fn bring(&mut self, key: Key, mode: Mode) -> Result<(), RuntimeError> {
+        let offset = self.room(self.items[&key].bytes)?;
+        self.item(key).device = Some(offset);
+        match mode.reads() {
+            true => self.load(key).inspect_err(|_| self.drop_block(key)),
+            false => Ok(()),
+        }
     }
 
     /// An op has written tensors: their copies in the garage are stale.

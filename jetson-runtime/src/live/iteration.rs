@@ -69,7 +69,7 @@ impl Runtime {
             let program = self.tracks[track].program.as_mut();
             let frozen = &mut program.expect("an active track has a program").frozen;
             if let Err(error) = frozen.iteration_begin() {
-                self.rescue()?;
+                self.rescue(&error);
                 return Err(error);
             }
             self.place = Place::Replaying(Cursor {
@@ -122,6 +122,7 @@ impl Runtime {
             .step_begin(OpIndex::from_index(cursor.op))
             .map(|_| ())
         {
+            self.stats.failed_copies += 1;
             self.diverge(&|| error.to_string())?;
             return Err(error);
         }
@@ -212,7 +213,8 @@ impl Runtime {
     }
 
     /// Gives the iteration up, wherever it is. Persistent tensors hold what the ops before have
-    /// written; what an open op was writing is lost. Tensors of the iteration are gone.
+    /// written. Lost is what an open op was writing, and what a program had given up because a
+    /// later op was to overwrite it; reading it is an error. Tensors of the iteration are gone.
     ///
     /// # Errors
     /// Outside an iteration.

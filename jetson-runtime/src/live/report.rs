@@ -28,6 +28,8 @@ pub struct RuntimeStats {
     pub switch_ns: u64,
     /// How long planning and proving took.
     pub planning_ns: u64,
+    /// Copies of frozen programs that failed.
+    pub failed_copies: u64,
     /// How often an iteration left what was recorded.
     pub divergences: u64,
     /// Bytes of tensors that wait in the spill tier outside of any program now.

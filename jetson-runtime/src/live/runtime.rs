@@ -187,11 +187,17 @@ impl Runtime {
         }
     }
 
-    /// The active program, if it holds the tensor.
+    /// The active program, if it holds the tensor. If its copies have failed, the heap has it.
     fn holder(&mut self, key: Key) -> Option<(&mut Frozen, TensorId)> {
-        let program = self.tracks[self.active?].program.as_mut()?;
-        let id = program.id(key)?;
-        Some((&mut program.frozen, id))
+        let active = self.active?;
+        let program = self.tracks[active].program.as_mut();
+        if let Err(error) = program.expect("it is active").frozen.rest("hold") {
+            self.rescue(&error);
+            return None;
+        }
+        let program = self.tracks[active].program.as_mut();
+        let program = program.expect("it is active");
+        program.id(key).map(|id| (&mut program.frozen, id))
     }
 
     /// Checks that the application may read or write a range now.

@@ -67,6 +67,11 @@ impl Runtime {
         if track.program.is_none() && (!ready || track.refusal.is_some()) {
             return Ok(false);
         }
+        // On demand it can be overwritten; a program would read it.
+        let lost = |key: &Key| self.heap.items.get(key).is_some_and(|item| item.lost);
+        if track.score.persistent().iter().any(lost) {
+            return Ok(false);
+        }
         self.vacate()?;
         let before = self.heap.moved.ns;
         let start = Instant::now();
@@ -187,7 +192,7 @@ impl Runtime {
         let program = self.tracks[at].program.as_mut();
         let program = program.expect("an active track has a program");
         if let Err(error) = program.frozen.rest("switch") {
-            self.rescue()?;
+            self.rescue(&error);
             return Err(error);
         }
         let held: Vec<(TensorId, Key)> = program.persistent().collect();
@@ -200,7 +205,13 @@ impl Runtime {
                 .expect("a program's tensors are alive");
             let item = Item::new(Arc::clone(&spec.name), spec.bytes);
             self.heap.items.insert(key, item);
-            carried = carry(&mut self.heap, frozen, &frozen.parts.content, id, key);
+            carried = carry(
+                &mut self.heap,
+                frozen,
+                &frozen.parts.content,
+                (id, key),
+                At::Rest,
+            );
             if carried.is_err() {
                 break;
             }
@@ -218,13 +229,10 @@ impl Runtime {
     }
 
     /// A program whose copies failed at rest gives what is intact to the heap.
-    pub(super) fn rescue(&mut self) -> Result<(), RuntimeError> {
-        let at = self.active.expect("a program failed");
-        let lost = self.halt(at);
-        if !lost.is_empty() {
-            warn!(lost = lost.join(", "), "a failed copy has lost content");
-        }
-        Ok(())
+    pub(super) fn rescue(&mut self, error: &RuntimeError) {
+        let lost = self.halt(self.active.expect("an active program failed"));
+        warn!(%error, lost = lost.join(", "), "the program was stopped at rest");
+        self.stats.failed_copies += 1;
     }
 
     /// Stops the running program: the iteration goes on as a recording, with the same bytes.
@@ -279,7 +287,13 @@ impl Runtime {
                 self.heap.items.insert(key, item);
             }
             let name = spec.name.to_string();
-            match carry(&mut self.heap, &program.frozen, &content, id, key) {
+            match carry(
+                &mut self.heap,
+                &program.frozen,
+                &content,
+                (id, key),
+                At::Halt,
+            ) {
                 Ok(()) if !self.heap.items[&key].lost => {}
                 _ => {
                     self.heap.lose(key);
@@ -339,21 +353,31 @@ impl Runtime {
     }
 }
 
-/// Carries one tensor from a program to the heap. One whose content was forgotten on purpose is as
-/// if it had never been written; one whose content is lost is marked.
+/// Where a program gives its tensors away.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// Between iterations: what holds nothing is scratch.
+    Rest,
+    /// In the middle of one: what holds nothing was given up because the recording would have
+    /// overwritten it, or never used it again. The application may think otherwise.
+    Halt,
+}
+
+/// Carries one tensor from a program to the heap. Scratch is as if it had never been written; a
+/// content that is gone is marked as lost.
 fn carry(
     heap: &mut Heap,
     frozen: &Frozen,
     content: &Content,
-    id: TensorId,
-    key: Key,
+    (id, key): (TensorId, Key),
+    at: At,
 ) -> Result<(), RuntimeError> {
     let mut segments = content.of(id).iter().peekable();
     if segments.peek().is_none() {
         return Ok(());
     }
     if let Some(gone) = segments.find(|segment| !segment.kept()) {
-        if gone.lost {
+        if gone.lost || at == At::Halt {
             heap.lose(key);
         }
         return Ok(());

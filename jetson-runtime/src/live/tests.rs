@@ -1,6 +1,8 @@
 //! Live applications against a model that keeps every tensor in memory of its own.
 
 mod app;
+mod errors;
+mod random;
 
 use lgm::policy::Policy;
 use vtensor::{Bytes, TensorKind};

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use vtensor::{Bytes, TensorKind};
 
+use crate::error::RuntimeError;
 use crate::live::{Access, Config, ProgramKey, Runtime, Tensor, TensorDesc};
 
 pub(super) struct App {
@@ -59,16 +60,35 @@ impl App {
         self.runtime.iteration_end().unwrap();
     }
 
+    /// Aborts the iteration, whose tensors are gone then.
+    pub(super) fn abort(&mut self) {
+        self.runtime.iteration_abort().unwrap();
+        let kept = &self.kept;
+        self.model.retain(|tensor, _| kept.contains(tensor));
+    }
+
+    /// Writes what is lost anew; answers how many tensors were.
+    pub(super) fn restore_lost(&mut self) -> u64 {
+        let mut lost = 0;
+        for at in 0..self.kept.len() {
+            match self.runtime.read(self.kept[at], 0, &mut [0]) {
+                Ok(()) => {}
+                Err(RuntimeError::LostContent { .. }) => {
+                    lost += 1;
+                    self.write(at, 0, self.model[&self.kept[at]].len() as u64);
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        lost
+    }
+
     pub(super) fn op(&mut self, name: &str, accesses: &[Access]) {
         self.try_op(name, accesses).unwrap();
     }
 
     /// Runs an op that checks all it reads, and leaves a function of it in what it writes.
-    pub(super) fn try_op(
-        &mut self,
-        name: &str,
-        accesses: &[Access],
-    ) -> Result<(), crate::RuntimeError> {
+    pub(super) fn try_op(&mut self, name: &str, accesses: &[Access]) -> Result<(), RuntimeError> {
         self.turns += 1;
         let turns = self.turns;
         let op = self.runtime.op_begin(name, accesses)?;

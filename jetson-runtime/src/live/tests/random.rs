@@ -1,0 +1,296 @@
+//! Random applications: kinds of iterations that alternate, leave their recording, are aborted, and
+//! read and write in between. Every byte is checked against the model.
+
+use nix::errno::Errno;
+use vtensor::{Bytes, Mode, TensorKind};
+
+use super::app::App;
+use super::{KIB, config};
+use crate::error::RuntimeError;
+use crate::failure::Direction;
+use crate::fault::Fault;
+use crate::live::{Access, Config, ProgramKey, Tensor, TensorDesc};
+use crate::spill::Spill;
+use lgm::policy::Policy;
+
+const KEPT: usize = 5;
+const SEEDS: u64 = 80;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound as u64) as usize
+    }
+
+    fn one_in(&mut self, count: usize) -> bool {
+        self.below(count) == 0
+    }
+}
+
+/// A tensor of a script.
+#[derive(Clone, Copy, PartialEq)]
+enum Who {
+    Kept(usize),
+    Made(usize),
+}
+
+#[derive(Clone)]
+enum Call {
+    Create(u64),
+    Destroy(usize),
+    Op(Vec<(Who, Mode)>),
+}
+
+/// An iteration to come.
+#[derive(Clone, Default)]
+struct Script {
+    calls: Vec<Call>,
+    /// The tensors that it has made, with whether they are alive and written.
+    made: Vec<(bool, bool)>,
+}
+
+impl Script {
+    fn random(random: &mut Random) -> Self {
+        let mut script = Self::default();
+        script.extend(random, 6);
+        script.close();
+        script
+    }
+
+    /// The beginning of this script, and then something else.
+    fn mutated(&self, random: &mut Random) -> Self {
+        let mut script = Self::default();
+        let cut = random.below(self.calls.len());
+        for call in &self.calls[..cut] {
+            match call {
+                Call::Create(_) => script.made.push((true, false)),
+                Call::Destroy(at) => script.made[*at].0 = false,
+                Call::Op(accesses) => script.note(accesses),
+            }
+            script.calls.push(call.clone());
+        }
+        script.extend(random, 3);
+        script.close();
+        script
+    }
+
+    fn note(&mut self, accesses: &[(Who, Mode)]) {
+        for (who, mode) in accesses {
+            if let (Who::Made(at), true) = (who, mode.writes()) {
+                self.made[*at].1 = true;
+            }
+        }
+    }
+
+    fn extend(&mut self, random: &mut Random, ops: usize) {
+        for _ in 0..=random.below(2 * ops) {
+            while random.one_in(2) {
+                self.calls
+                    .push(Call::Create(1 + random.below(20_000) as u64));
+                self.made.push((true, false));
+            }
+            let made = (0..self.made.len())
+                .filter(|at| self.made[*at].0)
+                .map(Who::Made);
+            let mut all: Vec<Who> = made.chain((0..KEPT).map(Who::Kept)).collect();
+            let mut accesses = Vec::new();
+            for _ in 0..=random.below(3) {
+                let who = all.swap_remove(random.below(all.len()));
+                let unwritten = matches!(who, Who::Made(at) if !self.made[at].1);
+                let mode = match random.below(if unwritten { 2 } else { 4 }) {
+                    0 => Mode::Write,
+                    1 => Mode::ReadWrite,
+                    _ => Mode::Read,
+                };
+                // What a new tensor holds is undefined, and so not the model's zeroes.
+                let mode = if unwritten { Mode::Write } else { mode };
+                accesses.push((who, mode));
+            }
+            self.note(&accesses);
+            self.calls.push(Call::Op(accesses));
+            for at in 0..self.made.len() {
+                if self.made[at].0 && random.one_in(4) {
+                    self.destroy(at);
+                }
+            }
+        }
+    }
+
+    fn destroy(&mut self, at: usize) {
+        self.made[at].0 = false;
+        self.calls.push(Call::Destroy(at));
+    }
+
+    fn close(&mut self) {
+        for at in 0..self.made.len() {
+            if self.made[at].0 {
+                self.destroy(at);
+            }
+        }
+    }
+
+    /// Bytes of pages that the largest op takes at most.
+    fn largest_op(&self, kept: &[u64]) -> u64 {
+        let mut made = Vec::new();
+        let mut largest = 0;
+        for call in &self.calls {
+            match call {
+                Call::Create(bytes) => made.push(*bytes),
+                Call::Destroy(_) => {}
+                Call::Op(accesses) => {
+                    let bytes = |who: &Who| match who {
+                        Who::Kept(at) => kept[*at],
+                        Who::Made(at) => made[*at],
+                    };
+                    let sizes = accesses
+                        .iter()
+                        .map(|(who, _)| bytes(who).next_multiple_of(4096));
+                    largest = sizes.sum::<u64>().max(largest);
+                }
+            }
+        }
+        largest
+    }
+}
+
+/// Runs a script; `until` calls of it if that is fewer.
+fn run(app: &mut App, script: &Script, until: usize) -> Result<(), RuntimeError> {
+    let mut made: Vec<Tensor> = Vec::new();
+    for (index, call) in script.calls.iter().take(until).enumerate() {
+        match call {
+            Call::Create(bytes) => made.push(app.create("made", *bytes)),
+            Call::Destroy(at) => app.destroy(made[*at]),
+            Call::Op(accesses) => {
+                let access = |&(who, mode): &(Who, Mode)| Access {
+                    tensor: match who {
+                        Who::Kept(at) => app.kept[at],
+                        Who::Made(at) => made[at],
+                    },
+                    mode,
+                };
+                let accesses: Vec<Access> = accesses.iter().map(access).collect();
+                app.try_op(&format!("op {index}"), &accesses)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether an application that leaves its recording, or whose copies fail, may see an error.
+fn is_expected(error: &RuntimeError, fault: Option<Fault>) -> bool {
+    match error {
+        RuntimeError::LostContent { .. } | RuntimeError::OpTooLarge { .. } => true,
+        RuntimeError::CopyFailed(_) | RuntimeError::Spilling { .. } => fault.is_some(),
+        _ => false,
+    }
+}
+
+#[derive(Debug, Default)]
+struct Totals {
+    failed: u64,
+    frozen: u64,
+    divergences: u64,
+    aborted: u64,
+    lost: u64,
+    moved: u64,
+}
+
+fn play(seed: u64, fault: Option<Fault>, totals: &mut Totals) {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let kept: Vec<u64> = (0..KEPT).map(|_| 1 + random.below(30_000) as u64).collect();
+    let scripts: Vec<Script> = (0..3).map(|_| Script::random(&mut random)).collect();
+    let largest = scripts.iter().map(|script| script.largest_op(&kept)).max();
+    let budget = largest.unwrap().max(80 * KIB) + random.below(60) as u64 * KIB;
+    let policies = [Policy::Vtensor, Policy::Whole, Policy::Lru];
+    let mut app = App::new(Config {
+        policy: policies[random.below(3)],
+        spill: match random.below(3) {
+            0 => Spill::File(std::env::temp_dir()),
+            _ => Spill::Ram,
+        },
+        fault,
+        ..config(budget)
+    });
+    for (at, bytes) in kept.iter().enumerate() {
+        let name = format!("kept {at}");
+        let desc = TensorDesc::new(&name, Bytes(*bytes), TensorKind::Buffer);
+        app.create_kept(&desc);
+    }
+    let mut kind = 0;
+    for _ in 0..40 {
+        if random.one_in(4) {
+            kind = random.below(3);
+        }
+        let key = ProgramKey(kind as u64);
+        let script = match random.one_in(12) {
+            true => scripts[kind].mutated(&mut random),
+            false => scripts[kind].clone(),
+        };
+        let abort = random
+            .one_in(12)
+            .then(|| random.below(script.calls.len() + 1));
+        if let Err(error) = app.runtime.iteration_begin(key) {
+            assert!(is_expected(&error, fault), "{error}");
+            totals.failed += 1;
+            continue;
+        }
+        match run(&mut app, &script, abort.unwrap_or(usize::MAX)) {
+            Ok(()) if abort.is_none() => app.runtime.iteration_end().unwrap(),
+            Ok(()) => app.abort(),
+            Err(error) => {
+                assert!(is_expected(&error, fault), "{error}");
+                totals.failed += 1;
+                app.abort();
+            }
+        }
+        totals.lost += app.restore_lost();
+        while random.one_in(3) {
+            let at = random.below(KEPT);
+            let offset = random.below(kept[at] as usize) as u64;
+            let bytes = 1 + random.below((kept[at] - offset) as usize) as u64;
+            match random.one_in(2) {
+                true => app.read(at, offset, bytes),
+                false => app.write(at, offset, bytes),
+            }
+        }
+    }
+    app.read_all();
+    let stats = app.runtime.stats();
+    totals.frozen += stats.frozen_iterations;
+    totals.divergences += stats.divergences;
+    totals.aborted += stats.aborted_iterations;
+    totals.moved += stats.moved_in.0;
+    assert!(app.runtime.usage().unwrap().arena_allocated.0 <= budget);
+}
+
+#[test]
+fn random_applications_see_their_own_bytes() {
+    let mut totals = Totals::default();
+    for seed in 0..SEEDS {
+        println!("seed {seed}");
+        play(seed, None, &mut totals);
+    }
+    println!("{totals:?}");
+    assert!(totals.frozen > 5 * SEEDS && totals.divergences > SEEDS && totals.aborted > SEEDS);
+    assert!(totals.lost > 0 && totals.moved > 0);
+}
+
+#[test]
+fn random_applications_survive_a_failing_copy() {
+    let mut totals = Totals::default();
+    for seed in 0..SEEDS {
+        println!("seed {seed}");
+        let fault = Fault {
+            direction: [Direction::Out, Direction::In][seed as usize % 2],
+            after_copies: seed % 29,
+            errno: Errno::EIO,
+        };
+        play(seed, Some(fault), &mut totals);
+    }
+    println!("{totals:?}");
+    assert!(totals.failed > SEEDS && totals.frozen > 5 * SEEDS);
+}
