@@ -204,6 +204,24 @@ pub enum RuntimeError {
         /// The arena.
         budget: Bytes,
     },
+    /// A pinned tensor does not fit beside the others.
+    #[error("tensor '{name}' needs {needed} of the arena for good, {room} are not pinned yet")]
+    PinTooLarge {
+        /// The tensor.
+        name: ShortName,
+        /// What it takes.
+        needed: Bytes,
+        /// What is left.
+        room: Bytes,
+    },
+    /// A saved program cannot be used.
+    #[error("the program of key {key} cannot be loaded: {reason}")]
+    NotLoaded {
+        /// The kind of iteration.
+        key: u64,
+        /// Why.
+        reason: String,
+    },
     /// The spill tier is full while nothing is frozen.
     #[error(
         "the spill tier has no room for {needed}: {used} of {max} are in use; allow it more, or \

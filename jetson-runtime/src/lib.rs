@@ -101,7 +101,7 @@ pub use fault::Fault;
 pub use frozen::Frozen;
 pub use live::{
     Access, Config, Divergence, Op, ProgramKey, ProgramReport, Runtime, RuntimeStats, Tensor,
-    TensorDesc, View,
+    TensorDesc, TensorState, View,
 };
 pub use memory::{Usage, process_pss};
 pub use nix::errno::Errno;

@@ -27,7 +27,7 @@ impl Heap {
             let name = short_name(&item.name);
             return Err(RuntimeError::LostContent { name });
         }
-        match (item.device, item.slot) {
+        match (item.at(), item.slot) {
             _ if !item.written => buffer.fill(0),
             (Some(device), _) => {
                 let source = self.address(device + offset, buffer.len() as u64);
@@ -63,7 +63,7 @@ impl Heap {
         }
         self.settle(key, !whole)?;
         let item = &self.items[&key];
-        if let Some(device) = item.device {
+        if let Some(device) = item.at() {
             let target = self.address(device + offset, bytes as u64);
             // SAFETY: the range lies in the arena's view, and no op runs: this borrows the heap.
             unsafe { ptr::copy_nonoverlapping(buffer.as_ptr(), target.as_ptr(), bytes) };
@@ -88,7 +88,7 @@ impl Heap {
     /// part, that the rest is zeroes.
     fn settle(&mut self, key: Key, zeroed: bool) -> Result<(), RuntimeError> {
         let item = &self.items[&key];
-        if item.device.is_some() || item.slot.is_some() {
+        if item.at().is_some() || item.slot.is_some() {
             return Ok(());
         }
         let bytes = item.bytes;

@@ -35,6 +35,8 @@ pub(super) struct Item {
     pub(super) bytes: u64,
     /// Where it is in the arena.
     pub(super) device: Option<u64>,
+    /// Where it is in the arena for good; then it is nowhere else.
+    pub(super) pinned: Option<u64>,
     /// Where its present content is in the garage.
     pub(super) slot: Option<u64>,
     /// Whether it has a content; before, it reads as zeroes.
@@ -51,11 +53,17 @@ impl Item {
             name,
             bytes,
             device: None,
+            pinned: None,
             slot: None,
             written: false,
             lost: false,
             used: 0,
         }
+    }
+
+    /// Where it is in the arena.
+    pub(super) fn at(&self) -> Option<u64> {
+        self.pinned.or(self.device)
     }
 }
 
@@ -73,7 +81,7 @@ pub(super) struct Heap {
     arena: Arc<Arena>,
     /// The arena in one piece; `None` if it is empty.
     view: Option<Region>,
-    space: Space,
+    pub(super) space: Space,
     /// How far the arena is known to be claimed.
     claimed: u64,
     pub(super) garage: Garage,
@@ -125,6 +133,9 @@ impl Heap {
                 return Err(RuntimeError::LostContent { name });
             }
             item.used = self.clock;
+            if item.pinned.is_some() {
+                continue;
+            }
             needed = needed.saturating_add(self.space.taken_by(item.bytes));
         }
         if needed > self.space.size() {
@@ -136,7 +147,7 @@ impl Heap {
         }
         let mut blank = Vec::new();
         for &(key, mode) in accesses {
-            if self.items[&key].device.is_some() {
+            if self.items[&key].at().is_some() {
                 continue;
             }
             if let Err(error) = self.bring(key, mode) {
@@ -184,14 +195,21 @@ impl Heap {
     /// The address of a tensor that was acquired.
     pub(super) fn pointer(&self, key: Key) -> NonNull<u8> {
         let item = &self.items[&key];
-        self.address(
-            item.device.expect("an acquired tensor is there"),
-            item.bytes,
-        )
+        self.address(item.at().expect("an acquired tensor is there"), item.bytes)
     }
 
     pub(super) fn item(&mut self, key: Key) -> &mut Item {
         self.items.get_mut(&key).expect("the registry knows it")
+    }
+
+    /// The size of the arena.
+    pub(super) fn arena_bytes(&self) -> u64 {
+        self.arena.bytes()
+    }
+
+    /// Claims a range of an arena without a budget.
+    pub(super) fn claim_range(&self, start: u64, end: u64) -> Result<(), RuntimeError> {
+        self.arena.claim(start, end)
     }
 
     /// Whether a tensor has a content, be it lost.
@@ -226,7 +244,8 @@ impl Heap {
     /// Gives memory of an arena without a budget back: a program claims what it needs.
     pub(super) fn release_arena(&mut self) -> Result<(), RuntimeError> {
         self.claimed = 0;
-        self.arena.release(0, self.arena.bytes())
+        self.arena
+            .release(0, self.space.size() / CLAIM_BYTES * CLAIM_BYTES)
     }
 
     /// Finds room for a block of the arena.
@@ -263,8 +282,15 @@ impl Heap {
         all.filter(|(_, item)| item.device.is_some())
     }
 
-    /// A tensor leaves the arena; a content that is nowhere else is copied out.
+    /// A tensor leaves the arena.
     fn evict(&mut self, key: Key) -> Result<(), RuntimeError> {
+        self.save(key)?;
+        self.drop_block(key);
+        Ok(())
+    }
+
+    /// Copies a content out that is nowhere else.
+    pub(super) fn save(&mut self, key: Key) -> Result<(), RuntimeError> {
         let item = &self.items[&key];
         if item.written && !item.lost && item.slot.is_none() {
             let bytes = item.bytes;
@@ -274,7 +300,6 @@ impl Heap {
                 .inspect_err(|_| self.garage.give(slot))?;
             self.item(key).slot = Some(slot);
         }
-        self.drop_block(key);
         Ok(())
     }
 
@@ -285,7 +310,7 @@ impl Heap {
     }
 
     /// Fills a block that a tensor has just got.
-    fn load(&mut self, key: Key) -> Result<(), RuntimeError> {
+    pub(super) fn load(&mut self, key: Key) -> Result<(), RuntimeError> {
         let target = self.pointer(key);
         let item = &self.items[&key];
         let bytes = to_usize(item.bytes);

@@ -16,11 +16,13 @@
 //! | `runtime`, `iteration` | the calls of an application, outside and inside iterations |
 //! | `op` | an open op: its tensors at their addresses |
 //! | `heap`, `garage`, `space` | memory on demand: whole tensors in the arena |
+//! | `pins` | tensors that stay at one address |
 //! | `contents` | what tensors on the heap hold |
 //! | `score` | a recorded iteration |
 //! | `transcript` | a score as a trace that can be planned |
 //! | `planning` | from a transcript to a proven plan |
 //! | `program` | a frozen program and how it maps to the application's ops |
+//! | `program_file` | a program that is saved and loaded |
 //! | `track` | what is known of one kind of iteration |
 //! | `switching` | carrying tensors between heap and programs |
 //! | `link` | measuring the link to the spill tier |
@@ -42,8 +44,10 @@ mod heap;
 mod iteration;
 mod link;
 mod op;
+mod pins;
 mod planning;
 mod program;
+mod program_file;
 mod registry;
 mod report;
 mod runtime;
@@ -60,6 +64,6 @@ mod tests;
 
 pub use config::Config;
 pub use op::{Op, View};
-pub use report::{Divergence, ProgramReport, RuntimeStats};
+pub use report::{Divergence, ProgramReport, RuntimeStats, TensorState};
 pub use runtime::Runtime;
 pub use tensor::{Access, ProgramKey, Tensor, TensorDesc};

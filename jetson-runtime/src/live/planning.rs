@@ -3,6 +3,7 @@
 //! Guarantees: only a plan that the verifier has passed is handed out. A page that is too coarse
 //! for an op is halved until it fits or is the system's.
 
+use lgm::cost::Load;
 use lgm::planner::{self, PlanError, Request};
 use lgm::policy::Policy;
 use lgm::profile::{Link, Profile, SpillTier};
@@ -37,6 +38,21 @@ pub(super) struct Proven {
     pub(super) skeleton: MappedSkeleton,
     /// How long an iteration takes, as the cost model sees it, in nanoseconds.
     pub(super) predicted_ns: u64,
+}
+
+/// A plan that was proven before, for the iteration of a trace.
+pub(super) fn loaded(trace: &Trace, plan: VerifiedPlan) -> Result<Proven, String> {
+    let skeleton = trace
+        .mapped_skeleton(DEVICE)
+        .map_err(|error| error.to_string())?;
+    let predicted_ns = Load::of_program(&plan.skeleton, &plan.program, &plan.profile.link)
+        .simulate()
+        .iteration_ns;
+    Ok(Proven {
+        plan,
+        skeleton,
+        predicted_ns,
+    })
 }
 
 /// Plans and proves. The error is a sentence for people.

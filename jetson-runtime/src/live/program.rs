@@ -3,6 +3,7 @@
 //! In: a proven plan of a transcript. Out: for each op of the score, the addresses of its tensors.
 
 use std::collections::BTreeMap;
+use std::ptr::NonNull;
 
 use lgm::trace::MappedSkeleton;
 use lgm::verify::VerifiedPlan;
@@ -12,6 +13,7 @@ use super::op::Row;
 use super::score::Score;
 use super::tensor::Key;
 use crate::frozen::Frozen;
+use crate::table::AccessRow;
 
 /// A program of a kind of iteration.
 pub(super) struct Program {
@@ -33,46 +35,51 @@ pub(super) fn keys_of(skeleton: &MappedSkeleton, keys: &[Key]) -> Vec<Key> {
 }
 
 impl Program {
-    /// A frozen plan of a score; `keys` are those of the plan's tensors.
-    pub(super) fn new(frozen: Frozen, score: &Score, keys: Vec<Key>, predicted_ns: u64) -> Self {
-        let ids = keys
-            .iter()
-            .enumerate()
+    /// A frozen plan of a score; `keys` are those of the plan's tensors. Tensors of the score that
+    /// the plan does not know are where `elsewhere` says.
+    pub(super) fn new(
+        frozen: Frozen,
+        score: &Score,
+        keys: Vec<Key>,
+        predicted_ns: u64,
+        elsewhere: impl Fn(Key) -> (NonNull<u8>, usize),
+    ) -> Self {
+        let numbered = keys.iter().enumerate();
+        let ids: BTreeMap<Key, TensorId> = numbered
             .map(|(row, &key)| (key, TensorId::from_index(row)))
             .collect();
-        let mut program = Self {
+        let mut rows = Vec::new();
+        let mut first_row = vec![0];
+        for (index, op) in score.ops().enumerate() {
+            let planned = planned_accesses(&frozen, index);
+            let merged = op.merged();
+            for (key, _) in &op.accesses {
+                let (pointer, bytes) = match ids.get(key) {
+                    Some(id) => {
+                        let access = planned.iter().find(|access| access.tensor == *id);
+                        let access = access.expect("the plan has every access of the score");
+                        (access.pointer, access.bytes)
+                    }
+                    None => elsewhere(*key),
+                };
+                let mode = merged.iter().find(|(other, _)| other == key);
+                let (_, mode) = *mode.expect("merging drops no tensor");
+                rows.push(Row {
+                    pointer,
+                    bytes,
+                    mode,
+                });
+            }
+            first_row.push(rows.len());
+        }
+        Self {
             frozen,
             keys,
             ids,
-            rows: Vec::new(),
-            first_row: vec![0],
+            rows,
+            first_row,
             predicted_ns,
-        };
-        for (index, op) in score.ops().enumerate() {
-            program.push_rows(index, op);
         }
-        program
-    }
-
-    fn push_rows(&mut self, index: usize, op: &super::score::OpEvent) {
-        let table = &self.frozen.parts.table;
-        let step = &table.steps[index];
-        assert_eq!(step.op, OpIndex::from_index(index), "ops are steps");
-        let first = step.first_access as usize;
-        let planned = &table.accesses[first..first + step.access_count as usize];
-        let merged = op.merged();
-        for (key, _) in &op.accesses {
-            let id = self.ids[key];
-            let access = planned.iter().find(|access| access.tensor == id);
-            let access = access.expect("the plan has every access of the score");
-            let mode = merged.iter().find(|(other, _)| other == key);
-            self.rows.push(Row {
-                pointer: access.pointer,
-                bytes: access.bytes,
-                mode: mode.expect("merging drops no tensor").1,
-            });
-        }
-        self.first_row.push(self.rows.len());
     }
 
     /// The tensors of op `op` of the score.
@@ -100,6 +107,15 @@ impl Program {
     pub(super) fn persistent(&self) -> impl Iterator<Item = (TensorId, Key)> {
         self.all().filter(|(_, key)| !key.is_transient())
     }
+}
+
+/// The accesses of an op of the score, which is a step.
+fn planned_accesses(frozen: &Frozen, op: usize) -> &[AccessRow] {
+    let table = &frozen.parts.table;
+    let step = &table.steps[op];
+    assert_eq!(step.op, OpIndex::from_index(op), "ops are steps");
+    let first = step.first_access as usize;
+    &table.accesses[first..first + step.access_count as usize]
 }
 
 /// Whether a plan has a step for each op of a score and no other.

@@ -93,6 +93,14 @@ impl Registry {
         self.promoted.retain(|_, promoted| *promoted != key);
     }
 
+    /// The persistent tensors that are alive, by row.
+    pub(super) fn persistent(&self) -> impl Iterator<Item = Key> {
+        let numbered = self.rows.iter().enumerate();
+        numbered
+            .filter(|(_, row)| row.spec.is_some())
+            .map(|(at, row)| Key::persistent(Tensor::persistent(number(at), row.generation)))
+    }
+
     /// The transients that are alive.
     pub(super) fn alive(&self) -> impl Iterator<Item = Key> {
         let numbered = self.transients.iter().enumerate();

@@ -5,6 +5,7 @@ use std::fmt;
 use vtensor::Bytes;
 
 use super::tensor::ProgramKey;
+use crate::stats::Stats;
 
 /// Numbers since the runtime was made. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,25 @@ pub struct RuntimeStats {
     pub divergences: u64,
     /// Bytes of tensors that wait in the spill tier outside of any program now.
     pub garage: Bytes,
+}
+
+impl RuntimeStats {
+    /// Takes the numbers of a program over.
+    pub(super) fn absorb(&mut self, done: &Stats) {
+        self.moved_out.0 += done.moved_out.0;
+        self.moved_in.0 += done.moved_in.0;
+        self.stall_ns += done.stall_ns;
+    }
+}
+
+/// Whether a tensor's content can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TensorState {
+    /// It holds what was written last.
+    Intact,
+    /// Its content was lost by a failed copy or an iteration that was given up; write all of it.
+    Lost,
 }
 
 /// What is known of one kind of iteration.

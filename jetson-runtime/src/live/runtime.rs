@@ -16,8 +16,9 @@ use super::heap::{Heap, Item};
 use super::iteration::Place;
 use super::link::link;
 use super::op::Row;
+use super::program_file;
 use super::registry::Registry;
-use super::report::{Divergence, ProgramReport, RuntimeStats};
+use super::report::{Divergence, ProgramReport, RuntimeStats, TensorState};
 use super::score::Spec;
 use super::tensor::{Key, ProgramKey, Tensor, TensorDesc};
 use super::track::Track;
@@ -147,6 +148,9 @@ impl Runtime {
         for track in self.tracks.iter_mut().filter(|track| uses(track)) {
             track.forget();
         }
+        if self.heap.is_pinned(key) {
+            self.unpin(tensor)?;
+        }
         self.heap.forget(key);
         self.registry.destroy(key);
         Ok(())
@@ -237,10 +241,7 @@ impl Runtime {
             .iter()
             .filter_map(|track| track.program.as_ref())
         {
-            let done = program.frozen.stats();
-            stats.moved_out.0 += done.moved_out.0;
-            stats.moved_in.0 += done.moved_in.0;
-            stats.stall_ns += done.stall_ns;
+            stats.absorb(&program.frozen.stats());
         }
         stats.garage = self.heap.garage.used();
         stats
@@ -279,8 +280,65 @@ impl Runtime {
         let Some(track) = track.filter(|track| track.repeats > 0) else {
             return Ok(None);
         };
-        let transcript = Transcript::new(&track.score, &self.registry, &track.durations_ns())?;
+        let transcript =
+            Transcript::new(&track.score, &self.registry, &track.durations_ns(), &|_| {
+                false
+            })?;
         Ok(Some(transcript.trace))
+    }
+
+    /// Whether a tensor's content can be used.
+    ///
+    /// # Errors
+    /// If there is no such tensor.
+    pub fn tensor_state(&self, tensor: Tensor) -> Result<TensorState, RuntimeError> {
+        let key = self.registry.resolve(tensor)?;
+        let lost = self.heap.items.get(&key).is_some_and(|item| item.lost);
+        Ok(if lost {
+            TensorState::Lost
+        } else {
+            TensorState::Intact
+        })
+    }
+
+    /// A kind's frozen program as bytes, for [`Self::load_plan`].
+    ///
+    /// # Errors
+    /// If the kind has none.
+    pub fn save_plan(&self, key: ProgramKey) -> Result<Vec<u8>, RuntimeError> {
+        let track = self.tracks.iter().find(|track| track.key == key);
+        match track.and_then(|track| Some((track, track.program.as_ref()?))) {
+            Some((track, program)) => {
+                let plan = &program.frozen.parts.plan;
+                Ok(program_file::encode(plan, &track.score, &self.registry))
+            }
+            None => Err(RuntimeError::NotPlanned {
+                key: key.0,
+                reason: "it was not frozen yet".into(),
+            }),
+        }
+    }
+
+    /// Takes a program over that [`Self::save_plan`] has saved, so that iterations of the kind are
+    /// frozen from the first one on. The persistent tensors that it uses must exist, created in the
+    /// same order as when it was recorded. It is proven again.
+    ///
+    /// # Errors
+    /// Inside an iteration; if the file is not a program or is damaged, or does not fit the tensors
+    /// that exist. Whether it fits the budget shows when it is frozen.
+    pub fn load_plan(&mut self, key: ProgramKey, file: &[u8]) -> Result<(), RuntimeError> {
+        if !matches!(self.place, Place::Rest) {
+            return Err(self.out_of_order("load_plan", "end or abort the iteration first"));
+        }
+        let loaded = program_file::decode(file, &self.registry, &|key| self.heap.is_pinned(key))
+            .map_err(|reason| RuntimeError::NotLoaded { key: key.0, reason })?;
+        let at = self.track(key);
+        if self.active == Some(at) {
+            self.vacate()?;
+        }
+        let repeats = self.config.warmup.max(2);
+        self.tracks[at].load(loaded, repeats);
+        Ok(())
     }
 
     /// Iterations that left what was recorded, the first ones; [`RuntimeStats::divergences`] counts

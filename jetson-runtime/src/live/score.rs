@@ -78,16 +78,16 @@ pub(super) enum Event {
     Op(OpEvent),
 }
 
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of {} bytes", self.name, self.bytes)
+    }
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Create(spec) => {
-                write!(
-                    f,
-                    "creation of tensor {:?}, {} bytes",
-                    spec.name, spec.bytes
-                )
-            }
+            Self::Create(spec) => write!(f, "creation of tensor {spec}"),
             Self::Destroy(key) => {
                 write!(f, "destruction of tensor {} of the iteration", key.index())
             }

@@ -68,6 +68,12 @@ impl Space {
         self.used -= end - start;
     }
 
+    /// Another size, for a range without blocks.
+    pub(super) fn resize(&mut self, size: u64) {
+        assert!(self.blocks.is_empty(), "blocks lie in the range");
+        self.size = size;
+    }
+
     /// Gives all blocks back.
     pub(super) fn clear(&mut self) {
         self.blocks.clear();

@@ -24,6 +24,7 @@ use crate::error::RuntimeError;
 use crate::frozen::Frozen;
 use crate::options::Options;
 use crate::planned::Planned;
+use crate::scale::to_usize;
 
 /// Contents are carried in parts of this size.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -126,7 +127,10 @@ impl Runtime {
         match planned.freeze_on(&self.arena, fill) {
             Ok(frozen) => {
                 let track = &mut self.tracks[at];
-                track.program = Some(Program::new(frozen, &track.score, keys, predicted_ns));
+                let heap = &self.heap;
+                let pinned = |key: Key| (heap.pointer(key), to_usize(heap.items[&key].bytes));
+                let program = Program::new(frozen, &track.score, keys, predicted_ns, pinned);
+                track.program = Some(program);
                 info!(key = track.key.0, predicted_ns, "frozen");
                 Ok(true)
             }
@@ -145,16 +149,21 @@ impl Runtime {
     /// A proven plan that fits this machine, or why there is none.
     fn fitted(&self, at: usize) -> Result<(Planned, Vec<Key>, u64), String> {
         let track = &self.tracks[at];
-        let transcript = Transcript::new(&track.score, &self.registry, &track.durations_ns())
+        let durations_ns = track.durations_ns();
+        let pinned = |key| self.heap.is_pinned(key);
+        let transcript = Transcript::new(&track.score, &self.registry, &durations_ns, &pinned)
             .map_err(|error| error.to_string())?;
         let wish = Wish {
-            budget: self.config.budget.unwrap_or(Bytes(self.arena.bytes())),
+            budget: Bytes(self.heap.limit()),
             policy: self.config.effective_policy(),
             page: self.config.page,
             spill: &self.config.spill,
             link: self.link,
         };
-        let proven = planning::prove(&transcript.trace, wish)?;
+        let proven = match track.loaded.clone() {
+            Some(plan) => planning::loaded(&transcript.trace, plan)?,
+            None => planning::prove(&transcript.trace, wish)?,
+        };
         assert!(
             program::fits(&proven.plan, &track.score),
             "a plan without steps of its own has one for each op"
@@ -168,8 +177,11 @@ impl Runtime {
             ..Options::default()
         };
         let planned = Planned::new(proven.plan, options).map_err(|error| error.to_string())?;
-        if planned.arena_bytes().0 > self.arena.bytes() {
-            return Err("the plan needs more memory than the machine has".into());
+        let (wanted, limit) = (planned.arena_bytes(), Bytes(self.heap.limit()));
+        if wanted > limit {
+            return Err(format!(
+                "the plan needs {wanted}, the arena has {limit} to give"
+            ));
         }
         Ok((planned, keys, proven.predicted_ns))
     }
@@ -301,7 +313,7 @@ impl Runtime {
                 }
             }
         }
-        self.absorb(&program.frozen);
+        self.stats.absorb(&program.frozen.stats());
         self.active = None;
         self.stats.switches += 1;
         let reset = program
@@ -315,14 +327,6 @@ impl Runtime {
         self.heap.moved.ns = before;
         self.stats.switch_ns += nanoseconds(start);
         lost
-    }
-
-    /// Takes the numbers of a program over, before they begin anew.
-    fn absorb(&mut self, frozen: &Frozen) {
-        let done = frozen.stats();
-        self.stats.moved_out.0 += done.moved_out.0;
-        self.stats.moved_in.0 += done.moved_in.0;
-        self.stats.stall_ns += done.stall_ns;
     }
 
     /// The iteration leaves what was recorded: it goes on on demand.

@@ -3,6 +3,7 @@
 mod app;
 mod errors;
 mod random;
+mod saved;
 
 use lgm::policy::Policy;
 use vtensor::{Bytes, TensorKind};

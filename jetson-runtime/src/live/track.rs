@@ -1,6 +1,9 @@
 //! A track: what is known of one kind of iteration.
 
+use lgm::verify::VerifiedPlan;
+
 use super::program::Program;
+use super::program_file::Loaded;
 use super::score::Score;
 use super::tensor::ProgramKey;
 
@@ -19,6 +22,8 @@ pub(super) struct Track {
     /// Equal iterations in a row.
     pub(super) repeats: u32,
     pub(super) program: Option<Program>,
+    /// A plan that was loaded for the score.
+    pub(super) loaded: Option<VerifiedPlan>,
     /// Why there is no program, although the iterations are equal.
     pub(super) refusal: Option<String>,
 }
@@ -34,6 +39,7 @@ impl Track {
             samples: Vec::new(),
             repeats: 0,
             program: None,
+            loaded: None,
             refusal: None,
         }
     }
@@ -49,6 +55,15 @@ impl Track {
             self.samples.remove(0);
         }
         self.samples.push(durations_ns);
+    }
+
+    /// Takes a loaded program in, as if it had been recorded.
+    pub(super) fn load(&mut self, loaded: Loaded, repeats: u32) {
+        self.forget();
+        self.score = loaded.score;
+        self.samples.push(loaded.durations_ns);
+        self.loaded = Some(loaded.plan);
+        self.repeats = repeats;
     }
 
     /// Forgets what was recorded, and the program.

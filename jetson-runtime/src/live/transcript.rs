@@ -36,6 +36,7 @@ struct Lists {
 
 struct Writer<'a> {
     registry: &'a Registry,
+    left_out: &'a dyn Fn(Key) -> bool,
     builder: Builder,
     keys: Vec<Key>,
     /// The row of each tensor that is known to the trace.
@@ -45,20 +46,23 @@ struct Writer<'a> {
 }
 
 impl Transcript {
-    /// Writes a score down. `durations_ns` has one entry for each op.
+    /// Writes a score down, but for tensors that are `left_out`. `durations_ns` has one entry for
+    /// each op.
     pub(super) fn new(
         score: &Score,
         registry: &Registry,
         durations_ns: &[u64],
+        left_out: &dyn Fn(Key) -> bool,
     ) -> Result<Self, TraceError> {
         let mut writer = Writer {
             registry,
+            left_out,
             builder: Builder::new("recorded", 0, "", &[DEVICE]),
             keys: Vec::new(),
             rows: BTreeMap::new(),
             specs: Vec::new(),
         };
-        for key in score.persistent() {
+        for key in score.persistent().into_iter().filter(|key| !left_out(*key)) {
             let spec = registry.spec(key).expect("a score's tensors are alive");
             writer.add(key, spec, true);
         }
@@ -82,6 +86,12 @@ impl Transcript {
 }
 
 impl<'a> Writer<'a> {
+    /// What an op does to tensors that are not left out.
+    fn merged(&self, op: &OpEvent) -> impl Iterator<Item = (Key, Mode)> {
+        let merged = op.merged().into_iter();
+        merged.filter(|(key, _)| !(self.left_out)(*key))
+    }
+
     fn add(&mut self, key: Key, spec: &Spec, persistent: bool) -> u32 {
         let row = self.builder.tensor(trace::Tensor {
             name: spec.name.to_string(),
@@ -134,7 +144,7 @@ impl<'a> Writer<'a> {
     }
 
     fn accesses(&self, op: &OpEvent, list: &mut Lists) {
-        for (key, mode) in op.merged() {
+        for (key, mode) in self.merged(op) {
             let row = self.rows[&key];
             if mode.reads() {
                 list.reads.push(row);
@@ -149,7 +159,7 @@ impl<'a> Writer<'a> {
     fn keep(&self, score: &Score, lists: &mut [Lists]) {
         let mut seen = std::collections::BTreeSet::new();
         for (op, list) in score.ops().zip(lists) {
-            for (key, mode) in op.merged() {
+            for (key, mode) in self.merged(op) {
                 let first = !key.is_transient() && seen.insert(key);
                 let kept = || self.registry.spec(key).is_some_and(|spec| !spec.scratch);
                 if first && mode == Mode::Write && kept() {
