@@ -17,9 +17,9 @@ use crate::failure::short_name;
 
 impl Runtime {
     /// Keeps a persistent tensor in the arena, at one address, until [`Self::unpin`]. The bytes
-    /// there are the tensor's content; the application may use them whenever no op that accesses the
-    /// tensor is open. Programs are planned anew for the rest of the budget. Pinning again answers
-    /// the same address.
+    /// there are the tensor's content; the application may use them whenever no op that accesses
+    /// the tensor is open. Programs are planned anew for the rest of the budget. Pinning again
+    /// answers the same address.
     ///
     /// # Errors
     /// Inside an iteration; if there is no such tensor, its content was lost, or the arena has no

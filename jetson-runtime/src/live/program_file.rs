@@ -10,9 +10,9 @@
 //! Numbers are little-endian.
 //!
 //! Guarantees: a file from outside is checked like a stranger's. The plan has its own digest and
-//! limits and is proven again; the score must be sound, name persistent tensors that exist here with
-//! the same names, sizes and kinds in the same order, and give exactly the plan's skeleton. *Not
-//! here*: which device made it; durations only change how fast it is.
+//! limits and is proven again; the score must be sound, name persistent tensors that exist here
+//! with the same names, sizes and kinds in the same order, and give exactly the plan's skeleton.
+//! *Not here*: which device made it; durations only change how fast it is.
 
 use lgm::plan::Plan;
 use lgm::plan_file;
