@@ -1,14 +1,13 @@
 //! Making one copy. Adaptors stack on a copier: `fault` fails it, `throttle` slows it down.
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::time::Instant;
 
-use nix::errno::Errno;
 use vtensor::{PieceRun, TensorId};
 
 use crate::failure::Direction;
-use crate::spill::Tier;
+use crate::spill::Port;
+use crate::storage::TransferError;
 
 /// A copy, in executed sizes.
 #[derive(Clone, Copy, Debug)]
@@ -60,24 +59,35 @@ pub(crate) trait Copier: Send {
     /// The range and the slot lie in live windows and tier, nobody writes the source and nobody
     /// touches the target meanwhile. The engine upholds it by the rules E2 and E3, which the
     /// verified plan makes sufficient.
-    unsafe fn copy(&mut self, transfer: &Transfer, ready: Option<Instant>) -> Result<(), Errno>;
+    unsafe fn copy(
+        &mut self,
+        transfer: &Transfer,
+        ready: Option<Instant>,
+    ) -> Result<(), TransferError>;
 }
 
 impl<C: Copier + ?Sized> Copier for Box<C> {
-    unsafe fn copy(&mut self, transfer: &Transfer, ready: Option<Instant>) -> Result<(), Errno> {
+    unsafe fn copy(
+        &mut self,
+        transfer: &Transfer,
+        ready: Option<Instant>,
+    ) -> Result<(), TransferError> {
         // SAFETY: the caller's promise is passed on unchanged.
         unsafe { (**self).copy(transfer, ready) }
     }
 }
 
 /// The real thing: between the arena's windows and the spill tier.
-#[derive(Debug)]
 pub(crate) struct TierCopier {
-    pub(crate) tier: Arc<Tier>,
+    pub(crate) port: Port,
 }
 
 impl Copier for TierCopier {
-    unsafe fn copy(&mut self, transfer: &Transfer, _: Option<Instant>) -> Result<(), Errno> {
+    unsafe fn copy(
+        &mut self,
+        transfer: &Transfer,
+        _: Option<Instant>,
+    ) -> Result<(), TransferError> {
         let Transfer {
             device,
             slot,
@@ -86,9 +96,9 @@ impl Copier for TierCopier {
         } = *transfer;
         match transfer.direction {
             // SAFETY: the caller vouches for the source and the slot.
-            Direction::Out => unsafe { self.tier.write(slot, device, bytes) },
+            Direction::Out => unsafe { self.port.write(slot, device, bytes) },
             // SAFETY: the caller vouches for the target and the slot.
-            Direction::In => unsafe { self.tier.read(slot, device, bytes) },
+            Direction::In => unsafe { self.port.read(slot, device, bytes) },
         }
     }
 }

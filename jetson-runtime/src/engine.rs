@@ -25,7 +25,8 @@ use crate::counters::Counters;
 use crate::error::RuntimeError;
 use crate::failure::{Direction, Failure, short_name};
 use crate::fault::{Fault, Faulty};
-use crate::spill::Tier;
+use crate::spill::{Port, Tier};
+use crate::storage::TransferError;
 use crate::table::{Command, Table};
 use crate::throttle::{Throttle, Throttled};
 
@@ -34,7 +35,7 @@ use crate::throttle::{Throttle, Throttled};
 struct Report {
     command: Command,
     iteration: u64,
-    errno: Errno,
+    error: TransferError,
 }
 
 /// How engines are built.
@@ -80,7 +81,7 @@ impl Engines {
             let engine = Engine {
                 commands,
                 counts,
-                copier: copier(tier, counters, options),
+                copier: copier(tier, counters, options)?,
                 counters: Arc::clone(counters),
                 parker,
                 reports: producer,
@@ -115,7 +116,8 @@ impl Engines {
             name: short_name(&tensors[transfer.tensor.index()].name),
             pieces: transfer.pieces,
             bytes: Bytes(transfer.bytes as u64),
-            errno: report.errno,
+            errno: report.error.errno,
+            offset: Bytes(report.error.offset),
         })
     }
 
@@ -140,17 +142,16 @@ pub(crate) fn copier(
     tier: &Arc<Tier>,
     counters: &Arc<Counters>,
     options: EngineOptions,
-) -> Box<dyn Copier> {
-    let mut copier: Box<dyn Copier> = Box::new(TierCopier {
-        tier: Arc::clone(tier),
-    });
+) -> Result<Box<dyn Copier>, RuntimeError> {
+    let port = Port::new(tier)?;
+    let mut copier: Box<dyn Copier> = Box::new(TierCopier { port });
     if let Some(fault) = options.fault {
         copier = Box::new(Faulty::new(copier, fault));
     }
     if let Some(throttle) = options.throttle {
         copier = Box::new(Throttled::new(copier, throttle, Arc::clone(counters)));
     }
-    copier
+    Ok(copier)
 }
 
 /// One engine, on its own thread.
@@ -175,11 +176,11 @@ impl Engine {
                     Turn::End => return,
                     Turn::Start(ready) => ready,
                 };
-                if let Err(errno) = self.copy(&command, iteration, ready) {
+                if let Err(error) = self.copy(&command, iteration, ready) {
                     let report = Report {
                         command,
                         iteration,
-                        errno,
+                        error,
                     };
                     let full = self.reports.push(report).is_err();
                     assert!(!full, "an engine reports once");
@@ -223,7 +224,7 @@ impl Engine {
         command: &Command,
         iteration: u64,
         ready: Option<Instant>,
-    ) -> Result<(), Errno> {
+    ) -> Result<(), TransferError> {
         let Transfer {
             direction, bytes, ..
         } = command.transfer;

@@ -10,7 +10,7 @@ use lgm::trace::TraceError;
 use nix::errno::Errno;
 use vtensor::{Bytes, OpIndex, StepIndex, TensorId};
 
-use crate::failure::{Direction, Failure, ShortName};
+use crate::failure::{Direction, Failure, ShortName, said};
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +89,15 @@ pub enum RuntimeError {
         directory: PathBuf,
         /// What the system said.
         errno: Errno,
+    },
+    /// The directory of a spill file is in memory, which spilling is to free.
+    #[error(
+        "files in {} are in memory: spilling there frees none; name a directory on a disk, or \
+         accept it (`memory_backed`)", directory.display()
+    )]
+    SpillInMemory {
+        /// The directory.
+        directory: PathBuf,
     },
     /// The file system has no room for the spill file.
     #[error(
@@ -238,7 +247,7 @@ pub enum RuntimeError {
     /// A copy failed while nothing is frozen. Nothing that was there is lost.
     #[error(
         "the {direction} of tensor '{name}' ({bytes}) failed: {}; nothing is lost, end or abort \
-         the iteration and save what matters", errno.desc()
+         the iteration and save what matters", said(*errno)
     )]
     Spilling {
         /// Which way.
@@ -314,7 +323,7 @@ pub enum RuntimeError {
         offset: u64,
     },
     /// The spill tier failed while the application read or wrote a tensor.
-    #[error("the spill tier failed at tensor {tensor}: {}", errno.desc())]
+    #[error("the spill tier failed at tensor {tensor}: {}", said(*errno))]
     Tier {
         /// The tensor.
         tensor: TensorId,

@@ -55,7 +55,9 @@ pub struct Failure {
     pub pieces: PieceRun,
     /// Their bytes, as executed.
     pub bytes: Bytes,
-    /// What the system said.
+    /// Where in them it failed, as executed: bytes of the copy before.
+    pub offset: Bytes,
+    /// What the system said. `EBADMSG`: what was read back is not what was written.
     pub errno: Errno,
 }
 
@@ -71,13 +73,25 @@ impl fmt::Display for Failure {
         }
         write!(
             f,
-            ", pieces {}..{}, {} bytes): {}; the program cannot go on, abandon it and save what \
-             is intact",
+            ", pieces {}..{}, {} bytes, at byte {}): {}; the program cannot go on, abandon it and \
+             save what is intact",
             self.pieces.first,
             self.pieces.end(),
             self.bytes.0,
-            self.errno.desc()
+            self.offset.0,
+            said(self.errno)
         )
+    }
+}
+
+/// An error of the system, or of a seal, in words.
+pub(crate) fn said(errno: Errno) -> &'static str {
+    match errno {
+        Errno::EBADMSG => {
+            "what was read back is not what was written: the spill file was changed, or its \
+             medium fails"
+        }
+        errno => errno.desc(),
     }
 }
 

@@ -7,6 +7,7 @@ use nix::errno::Errno;
 
 use crate::copier::{Copier, Transfer};
 use crate::failure::Direction;
+use crate::storage::TransferError;
 
 /// Which copy fails, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +38,15 @@ impl<C> Faulty<C> {
 }
 
 impl<C: Copier> Copier for Faulty<C> {
-    unsafe fn copy(&mut self, transfer: &Transfer, ready: Option<Instant>) -> Result<(), Errno> {
+    unsafe fn copy(
+        &mut self,
+        transfer: &Transfer,
+        ready: Option<Instant>,
+    ) -> Result<(), TransferError> {
         if transfer.direction == self.fault.direction {
             self.copies += 1;
             if self.copies == self.fault.after_copies + 1 {
-                return Err(self.fault.errno);
+                return Err(self.fault.errno.into());
             }
         }
         // SAFETY: the caller's promise is passed on unchanged.

@@ -22,7 +22,7 @@
 //! | `counters`, `waiting` | how application and engines speak |
 //! | `copier`, [`throttle`], [`fault`] | one copy, and adaptors on it |
 //! | `arena`, `window_map`, `region` | pages, and the addresses that they have |
-//! | [`spill`] | where pieces go |
+//! | [`spill`], [`storage`] | where pieces go |
 //! | `scale` | from planned to executed sizes |
 //! | [`memory`] | measuring what is held |
 //! | [`failure`], [`error`] | what can go wrong |
@@ -82,6 +82,7 @@ mod scale;
 pub mod spill;
 pub mod stats;
 pub mod step;
+pub mod storage;
 mod table;
 mod tenancy;
 pub mod throttle;
@@ -110,5 +111,6 @@ pub use planned::Planned;
 pub use spill::Spill;
 pub use stats::Stats;
 pub use step::Step;
+pub use storage::{Integrity, IoPath, StorageOptions};
 pub use throttle::Throttle;
 pub use window_map::MapLimits;

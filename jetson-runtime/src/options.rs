@@ -4,6 +4,7 @@ use vtensor::PageBytes;
 
 use crate::fault::Fault;
 use crate::spill::Spill;
+use crate::storage::StorageOptions;
 use crate::throttle::Throttle;
 use crate::window_map::MapLimits;
 
@@ -16,6 +17,8 @@ pub struct Options {
     pub executed_page: Option<PageBytes>,
     /// Where pieces go.
     pub spill: Spill,
+    /// How a spill file is used.
+    pub storage: StorageOptions,
     /// Whether outs and ins run at once; `None` follows the plan's device.
     pub duplex: Option<bool>,
     /// The pace of the copies; `None` is as fast as the machine copies.

@@ -141,7 +141,11 @@ impl Planned {
         } = self;
         let program = &plan.program;
         arena.claim(0, u64::from(program.arena_pages) * scale.page().get())?;
-        let tier = Tier::new(&options.spill, scale.bytes(program.spill_bytes.0))?;
+        let tier = Tier::new(
+            &options.spill,
+            &options.storage,
+            scale.bytes(program.spill_bytes.0),
+        )?;
         let map = WindowMap::new(program, scale, arena, needs, !options.lazy_page_tables)?;
         let table = Table::new(&plan, scale, &map);
         let content = Content::home(&plan, scale, &map);

@@ -13,12 +13,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lgm::profile::Link;
-use nix::errno::Errno;
 use nix::sys::prctl::set_timerslack;
 
 use crate::copier::{Copier, Transfer};
 use crate::counters::Counters;
 use crate::failure::Direction;
+use crate::storage::TransferError;
 
 /// How far the link's clock may lie behind: several times what a sleep oversleeps.
 const LAG_MAX: Duration = Duration::from_millis(5);
@@ -134,7 +134,11 @@ impl<C> Throttled<C> {
 }
 
 impl<C: Copier> Copier for Throttled<C> {
-    unsafe fn copy(&mut self, transfer: &Transfer, ready: Option<Instant>) -> Result<(), Errno> {
+    unsafe fn copy(
+        &mut self,
+        transfer: &Transfer,
+        ready: Option<Instant>,
+    ) -> Result<(), TransferError> {
         let now = Instant::now();
         if self.busy_until.is_none() {
             // The first copy on this thread: have its sleeps end when they should. A kernel that
@@ -158,7 +162,7 @@ impl<C: Copier> Copier for Throttled<C> {
 mod tests {
     use super::*;
     use crate::copier::TierCopier;
-    use crate::spill::Tier;
+    use crate::spill::{Port, Tier};
 
     const LINK: Throttle = Throttle {
         out_bps: 1e9,
@@ -168,8 +172,8 @@ mod tests {
     };
 
     fn throttled() -> Throttled<TierCopier> {
-        let tier = Arc::new(Tier::Empty);
-        Throttled::new(TierCopier { tier }, LINK, Arc::new(Counters::new(0, 0)))
+        let port = Port::new(&Arc::new(Tier::Empty)).unwrap();
+        Throttled::new(TierCopier { port }, LINK, Arc::new(Counters::new(0, 0)))
     }
 
     #[test]

@@ -6,6 +6,7 @@ use vtensor::{Bytes, PageBytes};
 
 use crate::fault::Fault;
 use crate::spill::Spill;
+use crate::storage::StorageOptions;
 use crate::throttle::Throttle;
 use crate::window_map::MapLimits;
 
@@ -22,6 +23,8 @@ pub struct Config {
     pub page: Option<PageBytes>,
     /// Where pieces go.
     pub spill: Spill,
+    /// How a spill file is used.
+    pub storage: StorageOptions,
     /// What tensors may take of the spill tier while nothing is frozen. `None` is what the machine
     /// has free. A frozen program takes exactly what it needs, beside this.
     pub spill_bytes_max: Option<Bytes>,
@@ -45,6 +48,7 @@ impl Default for Config {
             policy: Policy::Vtensor,
             page: None,
             spill: Spill::Ram,
+            storage: StorageOptions::default(),
             spill_bytes_max: None,
             warmup: 3,
             link: None,

@@ -9,6 +9,7 @@ use super::space::Space;
 use crate::error::RuntimeError;
 use crate::memory;
 use crate::spill::{Spill, Tier};
+use crate::storage::StorageOptions;
 
 /// Slots on demand.
 #[derive(Debug)]
@@ -21,13 +22,17 @@ pub(super) struct Garage {
 
 impl Garage {
     /// A garage that takes no space yet.
-    pub(super) fn new(spill: &Spill, max: Option<Bytes>) -> Result<Self, RuntimeError> {
+    pub(super) fn new(
+        spill: &Spill,
+        storage: &StorageOptions,
+        max: Option<Bytes>,
+    ) -> Result<Self, RuntimeError> {
         let max = match max {
             Some(max) => max,
             None => Bytes(room(spill)?.0 / limits::SLOT_ALIGN * limits::SLOT_ALIGN),
         };
         Ok(Self {
-            tier: Arc::new(Tier::unclaimed(spill, max.0)?),
+            tier: Arc::new(Tier::unclaimed(spill, storage, max.0)?),
             space: Space::new(max.0, limits::SLOT_ALIGN),
             max,
         })

@@ -370,7 +370,7 @@ impl Heap {
         // SAFETY: `device` is a block of the arena or a borrowed buffer, as long as `bytes`; the
         // slot was taken for the tensor. Nobody else has either while the heap is borrowed.
         unsafe { self.copier.copy(&transfer, None) }
-            .map_err(spilling(&self.items[&key], direction))?;
+            .map_err(|error| spilling(&self.items[&key], direction)(error.errno))?;
         self.moved.bytes[direction.index()] += bytes as u64;
         let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.moved.ns = self.moved.ns.saturating_add(ns);

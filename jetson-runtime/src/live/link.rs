@@ -10,7 +10,7 @@ use super::config::Config;
 use crate::copier::{Copier, TierCopier, Transfer};
 use crate::error::RuntimeError;
 use crate::failure::Direction;
-use crate::spill::{Spill, Tier};
+use crate::spill::{Port, Spill, Tier};
 
 /// A copy that is long enough to measure bandwidth by.
 const LARGE: usize = 4 << 20;
@@ -27,7 +27,7 @@ pub(super) fn link(config: &Config) -> Result<Link, RuntimeError> {
         (Some(link), _) => Ok(link),
         (None, Some(throttle)) => Ok(throttle.link()),
         (None, None) if config.budget.is_none() => Ok(MEMORY),
-        (None, None) => measured(&config.spill),
+        (None, None) => measured(config),
     }
 }
 
@@ -39,9 +39,10 @@ const MEMORY: Link = Link {
     duplex: true,
 };
 
-fn measured(spill: &Spill) -> Result<Link, RuntimeError> {
-    let tier = Arc::new(Tier::new(spill, LARGE as u64)?);
-    let mut copier = TierCopier { tier };
+fn measured(config: &Config) -> Result<Link, RuntimeError> {
+    let tier = Arc::new(Tier::new(&config.spill, &config.storage, LARGE as u64)?);
+    let port = Port::new(&tier)?;
+    let mut copier = TierCopier { port };
     let mut buffer = vec![1_u8; LARGE];
     let mut best = |direction, bytes: usize| -> Result<f64, RuntimeError> {
         let mut best = f64::INFINITY;
@@ -50,7 +51,7 @@ fn measured(spill: &Spill) -> Result<Link, RuntimeError> {
             let start = Instant::now();
             // SAFETY: the buffer and the tier are this function's own.
             unsafe { copier.copy(&Transfer::unplanned(direction, device, 0, bytes), None) }
-                .map_err(RuntimeError::system("measure the spill tier"))?;
+                .map_err(|error| RuntimeError::system("measure the spill tier")(error.errno))?;
             best = best.min(start.elapsed().as_secs_f64());
         }
         Ok(best)
@@ -65,6 +66,6 @@ fn measured(spill: &Spill) -> Result<Link, RuntimeError> {
         out_bps: bps(out_s),
         in_bps: bps(in_s),
         copy_latency_ns,
-        duplex: *spill == Spill::Ram,
+        duplex: config.spill == Spill::Ram,
     })
 }

@@ -71,13 +71,13 @@ impl Runtime {
         };
         let arena = Arc::new(arena);
         let link = link(&config)?;
-        let garage = Garage::new(&config.spill, config.spill_bytes_max)?;
+        let garage = Garage::new(&config.spill, &config.storage, config.spill_bytes_max)?;
         let options = EngineOptions {
             duplex: link.duplex,
             throttle: config.throttle,
             fault: config.fault,
         };
-        let copier = copier(garage.tier(), &Arc::new(Counters::new(0, 0)), options);
+        let copier = copier(garage.tier(), &Arc::new(Counters::new(0, 0)), options)?;
         let heap = Heap::new(&arena, claimed, garage, copier)?;
         info!(budget = ?config.budget, ?link, "recording");
         Ok(Self {

@@ -171,6 +171,7 @@ impl Runtime {
         let keys = program::keys_of(&proven.skeleton, &transcript.keys);
         let options = Options {
             spill: self.config.spill.clone(),
+            storage: self.config.storage,
             throttle: self.config.throttle,
             limits: self.config.limits,
             fault: self.config.fault,

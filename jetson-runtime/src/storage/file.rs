@@ -1,0 +1,225 @@
+//! A file without a name, and its space.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate, posix_fallocate};
+use nix::libc;
+use nix::sys::statfs::{FsType, TMPFS_MAGIC, fstatfs};
+use nix::sys::statvfs::fstatvfs;
+use vtensor::Bytes;
+
+use crate::error::RuntimeError;
+
+/// How often in a row the kernel may interrupt a request for space.
+const INTERRUPTIONS_MAX: u32 = 1000;
+/// Magic number of ramfs, which `nix` does not name.
+const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
+
+/// An unlinked file of a fixed size.
+#[derive(Debug)]
+pub(crate) struct SpillFile {
+    pub(super) file: File,
+    pub(super) bytes: u64,
+    /// Whether requests go around the page cache.
+    direct: bool,
+    directory: PathBuf,
+}
+
+impl SpillFile {
+    /// A file of at most `bytes` bytes in a directory. It takes no space yet.
+    pub(crate) fn new(
+        directory: &Path,
+        bytes: u64,
+        memory_backed: bool,
+    ) -> Result<Self, RuntimeError> {
+        let refuse = |errno| RuntimeError::SpillFile {
+            directory: directory.into(),
+            errno,
+        };
+        let (file, direct) = match unlinked_file(directory, libc::O_DIRECT) {
+            // The file system does not do without its cache.
+            Err(Errno::EINVAL) => (unlinked_file(directory, 0).map_err(refuse)?, false),
+            opened => (opened.map_err(refuse)?, true),
+        };
+        let kind = fstatfs(&file).map_err(refuse)?.filesystem_type();
+        if is_memory(kind) && !memory_backed {
+            return Err(RuntimeError::SpillInMemory {
+                directory: directory.into(),
+            });
+        }
+        Ok(Self {
+            file,
+            bytes,
+            direct,
+            directory: directory.into(),
+        })
+    }
+
+    /// Takes the space of a range, so that writing it cannot fail for lack of it.
+    pub(crate) fn claim(&self, start: u64, bytes: u64) -> Result<(), RuntimeError> {
+        self.take(start, bytes)
+            .map_err(|errno| RuntimeError::SpillSpace {
+                directory: self.directory.clone(),
+                needed: Bytes(bytes),
+                errno,
+            })
+    }
+
+    fn take(&self, start: u64, bytes: u64) -> Result<(), Errno> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        // Asking for more than there is would fill the disk before it fails.
+        let disk = fstatvfs(&self.file)?;
+        let free = disk.blocks_available().saturating_mul(disk.fragment_size());
+        let held = Bytes(bytes).0.min(self.allocated()?.0);
+        if free.saturating_add(held) < bytes {
+            return Err(Errno::ENOSPC);
+        }
+        let (offset, length) = self.range(start, bytes)?;
+        for _ in 0..INTERRUPTIONS_MAX {
+            match posix_fallocate(&self.file, offset, length) {
+                Err(Errno::EINTR) => {}
+                taken => return taken,
+            }
+        }
+        Err(Errno::EINTR)
+    }
+
+    /// Gives the space of a range back; what it holds is gone. What is not a whole block stays.
+    pub(crate) fn release(&self, start: u64, bytes: u64) -> Result<(), Errno> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (offset, length) = self.range(start, bytes)?;
+        let punch = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        match fallocate(&self.file, punch, offset, length) {
+            // A file system without holes keeps the space: no harm but the space.
+            Err(Errno::EOPNOTSUPP) => Ok(()),
+            punched => punched,
+        }
+    }
+
+    /// The disk that the system holds for the file now.
+    pub(crate) fn allocated(&self) -> Result<Bytes, Errno> {
+        crate::memory::file_allocated(&self.file)
+    }
+
+    /// A range as the kernel takes it.
+    fn range(&self, start: u64, bytes: u64) -> Result<(i64, i64), Errno> {
+        let end = start.checked_add(bytes).filter(|end| *end <= self.bytes);
+        assert!(end.is_some(), "{start}+{bytes} lie in the file");
+        let signed = |bytes| i64::try_from(bytes).map_err(|_| Errno::EFBIG);
+        Ok((signed(start)?, signed(bytes)?))
+    }
+
+    /// The size of the file.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// What limits spilling to a directory, in words: one entry for each thing.
+pub(crate) fn what_limits(file: &SpillFile) -> Vec<&'static str> {
+    let mut limits = Vec::new();
+    if !file.direct {
+        limits.push("the file system refuses direct I/O: requests go through the page cache");
+    }
+    if fstatfs(&file.file).is_ok_and(|fs| is_memory(fs.filesystem_type())) {
+        limits.push("the file system is in memory");
+    }
+    limits
+}
+
+fn is_memory(kind: FsType) -> bool {
+    kind == TMPFS_MAGIC || kind == RAMFS_MAGIC
+}
+
+/// A file in `directory` without a name, for its owner only.
+fn unlinked_file(directory: &Path, flags: i32) -> Result<File, Errno> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    let unnamed = options
+        .clone()
+        .custom_flags(libc::O_TMPFILE | flags)
+        .open(directory);
+    match unnamed.map_err(|error| errno_of(&error)) {
+        // What kernels and file systems without unnamed files answer.
+        Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL) => {
+            named_and_unlinked(directory, options.create_new(true).custom_flags(flags))
+        }
+        opened => opened,
+    }
+}
+
+/// A file that had a name for a moment.
+fn named_and_unlinked(directory: &Path, options: &OpenOptions) -> Result<File, Errno> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let path = directory.join(format!(".vtensor-spill-{}-{count}", process::id()));
+    let file = options.open(&path).map_err(|error| errno_of(&error));
+    // With direct I/O refused, some file systems have made the file all the same.
+    let removed = fs::remove_file(&path).map_err(|error| errno_of(&error));
+    let file = file?;
+    removed?;
+    Ok(file)
+}
+
+fn errno_of(error: &std::io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn files_are_their_owners_and_have_no_name() {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).mode(0o600).create_new(true);
+        let directory = env::temp_dir();
+        let files = [
+            unlinked_file(&directory, 0),
+            named_and_unlinked(&directory, &options),
+        ];
+        for file in files {
+            let metadata = file.unwrap().metadata().unwrap();
+            assert_eq!(metadata.mode() & 0o777, 0o600);
+            assert_eq!(metadata.nlink(), 0);
+        }
+    }
+
+    #[test]
+    fn space_is_claimed_and_given_back() {
+        let file = SpillFile::new(&env::temp_dir(), 1 << 30, true).unwrap();
+        assert_eq!(
+            (file.bytes(), file.allocated().unwrap()),
+            (1 << 30, Bytes(0))
+        );
+        file.claim(4096, 8192).unwrap();
+        assert_eq!(file.allocated().unwrap(), Bytes(8192));
+        file.release(4096, 8192).unwrap();
+        assert_eq!(file.allocated().unwrap(), Bytes(0));
+    }
+
+    #[test]
+    fn a_directory_in_memory_is_refused_unless_it_is_wanted() {
+        let shm = Path::new("/dev/shm");
+        if !nix::sys::statfs::statfs(shm).is_ok_and(|fs| is_memory(fs.filesystem_type())) {
+            println!("SKIPPED: /dev/shm is not in memory here");
+            return;
+        }
+        let refused = SpillFile::new(shm, 4096, false).unwrap_err();
+        assert!(refused.to_string().contains("are in memory"), "{refused}");
+        let file = SpillFile::new(shm, 4096, true).unwrap();
+        assert!(what_limits(&file).contains(&"the file system is in memory"));
+    }
+}

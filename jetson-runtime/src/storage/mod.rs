@@ -1,0 +1,49 @@
+//! The storage tier: spilled bytes in an unlinked file, sealed, around the page cache.
+//!
+//! In: bytes of the arena. Out: the same bytes, or an error that says where. Data flows
+//!
+//! ```text
+//! arena ──> buffers (seals) ──> disk (uring | plain) ──> file
+//!       <──         (opens) <──
+//! ```
+//!
+//! | module | noun |
+//! |---|---|
+//! | `options` | what an application may choose |
+//! | `file` | a file without a name, and its space |
+//! | `seals` | keeping contents private and noticing changes, block by block |
+//! | `vault` | a key in memory that is never swapped or dumped |
+//! | `buffers` | aligned buffers between arena and disk |
+//! | `disk` | requests in flight; `plain` and `uring` make them |
+//! | `channel` | one user of the file: buffers, requests, seals |
+//!
+//! Guarantees: the file has no name while it is used, is its owner's alone (mode 0600), and is gone
+//! when the process is, however it ends. What lies on the medium afterwards is sealed with a key
+//! that only ever was in locked memory. A block that was changed behind the runtime's back is an
+//! error and never content. Space is taken before it is used.
+//!
+//! Limits: on a copy-on-write or thinly provisioned file system taken space is no promise; there a
+//! full disk can still be an error in the loop.
+
+mod buffers;
+mod channel;
+mod disk;
+mod file;
+mod options;
+mod plain;
+mod seals;
+#[cfg(test)]
+#[allow(clippy::cast_possible_truncation)]
+mod tests;
+mod uring;
+mod vault;
+
+pub(crate) use channel::{Channel, TransferError};
+pub(crate) use file::SpillFile;
+pub use options::{Integrity, IoPath, StorageOptions};
+pub(crate) use seals::Seals;
+
+/// Contents are sealed in blocks of this size, which every device can address.
+pub(crate) const BLOCK_BYTES: usize = 4096;
+
+const _: () = assert!(BLOCK_BYTES as u64 == vtensor::limits::SLOT_ALIGN);

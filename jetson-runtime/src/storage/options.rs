@@ -1,0 +1,50 @@
+//! What an application may choose about a spill file.
+
+/// How contents are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Integrity {
+    /// Sealed with AES-256-GCM, under a key that is made for this file and never leaves memory.
+    #[default]
+    Encrypt,
+    /// Readable, with a checksum (CRC-32C) for each block.
+    Checksum,
+}
+
+/// How requests reach the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IoPath {
+    /// `Uring` where the kernel allows it, else `Plain`.
+    #[default]
+    Auto,
+    /// `io_uring`: several requests in flight.
+    Uring,
+    /// `pread` and `pwrite`: one request at a time.
+    Plain,
+}
+
+/// How a spill file is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StorageOptions {
+    /// How contents are kept.
+    pub integrity: Integrity,
+    /// How requests reach the disk.
+    pub path: IoPath,
+    /// The largest request, in bytes; rounded down to whole blocks of 4 KiB, at least one.
+    pub request_bytes: u32,
+    /// Requests in flight for each engine, 1 to 64.
+    pub depth: u32,
+    /// Accept a directory whose files are in memory. On a device with one memory that frees none.
+    pub memory_backed: bool,
+}
+
+impl Default for StorageOptions {
+    fn default() -> Self {
+        Self {
+            integrity: Integrity::Encrypt,
+            path: IoPath::Auto,
+            request_bytes: 512 << 10,
+            depth: 4,
+            memory_backed: false,
+        }
+    }
+}

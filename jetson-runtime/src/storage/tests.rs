@@ -1,0 +1,282 @@
+//! Channels on both paths, with both seals, and on a disk that fails.
+
+use std::env;
+use std::os::unix::fs::FileExt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use nix::errno::Errno;
+
+use super::buffers::Buffers;
+use super::disk::{Disk, Ended, Request};
+use super::plain::Plain;
+use super::uring::Uring;
+use super::*;
+
+const FILE_BYTES: u64 = 1 << 20;
+const REQUEST: u32 = 16 << 10;
+
+fn options(integrity: Integrity, path: IoPath) -> StorageOptions {
+    StorageOptions {
+        integrity,
+        path,
+        request_bytes: REQUEST,
+        depth: 3,
+        memory_backed: true,
+    }
+}
+
+fn all() -> Vec<StorageOptions> {
+    let mut all = Vec::new();
+    for integrity in [Integrity::Encrypt, Integrity::Checksum] {
+        for path in [IoPath::Plain, IoPath::Uring] {
+            all.push(options(integrity, path));
+        }
+    }
+    all
+}
+
+/// A file with its seals.
+fn file(options: &StorageOptions) -> (SpillFile, Arc<Seals>) {
+    let file = SpillFile::new(&env::temp_dir(), FILE_BYTES, true).unwrap();
+    file.claim(0, FILE_BYTES).unwrap();
+    (
+        file,
+        Arc::new(Seals::new(options.integrity, FILE_BYTES).unwrap()),
+    )
+}
+
+/// A channel, or `None` where the kernel does not allow `io_uring`.
+fn open(file: &SpillFile, seals: &Arc<Seals>, options: &StorageOptions) -> Option<Channel> {
+    match Channel::new(file, seals, options) {
+        Ok(channel) => Some(channel),
+        Err(error) => {
+            assert_eq!(options.path, IoPath::Uring, "{error}");
+            println!("SKIPPED: {error}");
+            None
+        }
+    }
+}
+
+fn pattern(seed: usize, bytes: usize) -> Vec<u8> {
+    (0..bytes)
+        .map(|at| (at * 31 + at / 251 + seed * 7) as u8)
+        .collect()
+}
+
+fn write(channel: &mut Channel, slot: u64, bytes: &[u8]) -> Result<(), TransferError> {
+    // SAFETY: the source is a borrowed buffer; the channel is this test's own.
+    unsafe { channel.write(slot, NonNull::from(bytes).cast(), bytes.len()) }
+}
+
+fn read(channel: &mut Channel, slot: u64, bytes: usize) -> Result<Vec<u8>, TransferError> {
+    let mut back = vec![0xee; bytes];
+    let target = NonNull::from(back.as_mut_slice()).cast();
+    // SAFETY: the target is a borrowed buffer; the channel is this test's own.
+    unsafe { channel.read(slot, target, bytes) }.map(|()| back)
+}
+
+#[test]
+fn what_is_written_is_read_in_every_size() {
+    for options in all() {
+        let (file, seals) = file(&options);
+        let Some(mut out) = open(&file, &seals, &options) else {
+            continue;
+        };
+        let mut back = open(&file, &seals, &options).unwrap();
+        for (turn, bytes) in [1, 511, 4096, 4097, 16384, 16385, 200_001, 0]
+            .into_iter()
+            .enumerate()
+        {
+            let slot = 4096 * (turn as u64 + 3);
+            let plain = pattern(turn, bytes);
+            write(&mut out, slot, &plain).unwrap();
+            assert!(
+                read(&mut back, slot, bytes).unwrap() == plain,
+                "{options:?} {bytes}"
+            );
+            // Parts of it, as pieces come back in other runs than they left in.
+            if bytes > 8192 {
+                let part = read(&mut back, slot + 4096, bytes - 4096).unwrap();
+                assert!(part == plain[4096..], "{options:?} {bytes}");
+            }
+        }
+    }
+}
+
+#[test]
+fn any_range_can_be_patched_and_peeked() {
+    for options in all() {
+        let (file, seals) = file(&options);
+        let Some(mut channel) = open(&file, &seals, &options) else {
+            continue;
+        };
+        let mut model = pattern(1, 60_000);
+        write(&mut channel, 8192, &model).unwrap();
+        for (turn, (start, bytes)) in [(0, 1), (4095, 2), (5000, 40_000), (59_999, 1), (7, 0)]
+            .into_iter()
+            .enumerate()
+        {
+            let new = pattern(turn + 5, bytes);
+            let source = NonNull::from(new.as_slice()).cast();
+            // SAFETY: the source is a borrowed buffer; the channel is this test's own.
+            unsafe { channel.patch(8192 + start as u64, source, bytes) }.unwrap();
+            model[start..start + bytes].copy_from_slice(&new);
+            let mut part = vec![0; bytes];
+            let target = NonNull::from(part.as_mut_slice()).cast();
+            // SAFETY: the target is a borrowed buffer; the channel is this test's own.
+            unsafe { channel.peek(8192 + start as u64, target, bytes) }.unwrap();
+            assert!(part == new);
+            assert!(
+                read(&mut channel, 8192, 60_000).unwrap() == model,
+                "{options:?} {start}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_byte_that_changes_behind_the_engine_is_found_and_named() {
+    for options in all() {
+        let (file, seals) = file(&options);
+        let Some(mut channel) = open(&file, &seals, &options) else {
+            continue;
+        };
+        let plain = pattern(2, 100_000);
+        write(&mut channel, 0, &plain).unwrap();
+        for at in [0, 20_000, 99_999] {
+            let block = at / 4096 * 4096;
+            // Through the same file: direct I/O moves whole blocks at aligned addresses.
+            let buffer = Buffers::new(1, 4096).unwrap();
+            // SAFETY: the buffer is live, aligned, and this test's own.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.pointer(0).as_ptr(), 4096) };
+            file.file.read_exact_at(bytes, block).unwrap();
+            bytes[at as usize % 4096] ^= 1;
+            file.file.write_all_at(bytes, block).unwrap();
+            let damaged = TransferError {
+                errno: Errno::EBADMSG,
+                offset: block,
+            };
+            assert_eq!(
+                read(&mut channel, 0, plain.len()),
+                Err(damaged),
+                "{options:?}"
+            );
+            bytes[at as usize % 4096] ^= 1;
+            file.file.write_all_at(bytes, block).unwrap();
+            assert!(
+                read(&mut channel, 0, plain.len()).unwrap() == plain,
+                "{options:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_file_holds_no_plaintext_when_it_is_encrypted() {
+    let plain = b"a secret that repeats itself, and again, and once more".repeat(200);
+    for integrity in [Integrity::Encrypt, Integrity::Checksum] {
+        let options = options(integrity, IoPath::Plain);
+        let (file, seals) = file(&options);
+        let mut channel = open(&file, &seals, &options).unwrap();
+        write(&mut channel, 0, &plain).unwrap();
+        let mut raw = Vec::new();
+        for block in 0..plain.len().div_ceil(4096) as u64 {
+            let mut buffer = Buffers::new(1, 4096).unwrap();
+            let bytes = buffer.slice(0, 4096);
+            file.file.read_exact_at(bytes, block * 4096).unwrap();
+            raw.extend_from_slice(bytes);
+        }
+        let found = raw.windows(12).any(|window| window == b"secret that ");
+        assert_eq!(found, integrity == Integrity::Checksum);
+    }
+}
+
+#[test]
+fn a_ring_goes_on_with_short_requests() {
+    let options = options(Integrity::Encrypt, IoPath::Uring);
+    let (file, seals) = file(&options);
+    let buffers = Buffers::new(3, REQUEST as usize).unwrap();
+    let uring = match Uring::new(file.file.try_clone().unwrap(), &buffers) {
+        Ok(uring) => uring.in_parts(4096),
+        Err(errno) => return println!("SKIPPED: io_uring is not allowed here: {errno}"),
+    };
+    let mut channel = Channel::on(Box::new(uring), buffers, &seals, FILE_BYTES);
+    let plain = pattern(9, 150_000);
+    write(&mut channel, 4096, &plain).unwrap();
+    assert!(read(&mut channel, 4096, plain.len()).unwrap() == plain);
+}
+
+/// Fails one request.
+struct Failing {
+    inner: Plain,
+    after: u32,
+    errno: Errno,
+    failed: Option<usize>,
+}
+
+impl Disk for Failing {
+    unsafe fn start(&mut self, request: Request) {
+        if self.after == 0 {
+            self.after = u32::MAX;
+            self.failed = Some(request.buffer);
+            return;
+        }
+        self.after -= 1;
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.inner.start(request) };
+    }
+
+    fn finish(&mut self) -> Ended {
+        match self.failed.take() {
+            None => self.inner.finish(),
+            Some(buffer) => Ended {
+                buffer,
+                result: Err(self.errno),
+            },
+        }
+    }
+}
+
+#[test]
+fn every_request_can_fail_with_every_error() {
+    let options = options(Integrity::Encrypt, IoPath::Plain);
+    let plain = pattern(4, 10 * REQUEST as usize + 5);
+    let requests = 11;
+    for errno in [
+        Errno::EIO,
+        Errno::ENOSPC,
+        Errno::EAGAIN,
+        Errno::EINTR,
+        Errno::EINVAL,
+    ] {
+        for after in 0..2 * requests {
+            let (file, seals) = file(&options);
+            let disk = Failing {
+                inner: Plain::new(file.file.try_clone().unwrap(), 3),
+                after,
+                errno,
+                failed: None,
+            };
+            let buffers = Buffers::new(3, REQUEST as usize).unwrap();
+            let mut channel = Channel::on(Box::new(disk), buffers, &seals, FILE_BYTES);
+            let failed = TransferError {
+                errno,
+                offset: u64::from(after % requests) * u64::from(REQUEST),
+            };
+            let written = write(&mut channel, 0, &plain);
+            if after < requests {
+                assert_eq!(written, Err(failed));
+                write(&mut channel, 0, &plain).unwrap();
+            } else {
+                assert_eq!(written, Ok(()));
+                assert_eq!(read(&mut channel, 0, plain.len()), Err(failed));
+            }
+            // The channel is good again: nothing is in flight any more.
+            assert!(
+                read(&mut channel, 0, plain.len()).unwrap() == plain,
+                "{errno} {after}"
+            );
+        }
+    }
+}

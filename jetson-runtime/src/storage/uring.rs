@@ -1,0 +1,163 @@
+//! Requests by `io_uring`: several in flight, on registered buffers and a registered file where the
+//! kernel grants that.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
+use io_uring::{IoUring, opcode, types};
+use nix::errno::Errno;
+use nix::libc;
+
+use super::buffers::Buffers;
+use super::disk::{Disk, Ended, Request, Rest};
+
+/// Requests in a ring.
+pub(super) struct Uring {
+    ring: IoUring,
+    file: File,
+    /// Whether the buffers are registered.
+    fixed: bool,
+    /// Requests in flight, by buffer.
+    flying: Vec<Option<Rest>>,
+    /// The largest part of a request that goes out at once; smaller in tests.
+    part_bytes_max: usize,
+}
+
+impl Uring {
+    /// A ring for requests on `buffers`, which must outlive it.
+    ///
+    /// # Errors
+    /// If the kernel does not allow it: it is too old, or a sandbox forbids it.
+    pub(super) fn new(file: File, buffers: &Buffers) -> Result<Self, Errno> {
+        let count = buffers.count();
+        let entries = u32::try_from(count).map_err(|_| Errno::EINVAL)?;
+        let ring = IoUring::new(entries.next_power_of_two()).map_err(|error| errno(&error))?;
+        let vectors: Vec<libc::iovec> = (0..count)
+            .map(|index| libc::iovec {
+                iov_base: buffers.pointer(index).as_ptr().cast(),
+                iov_len: buffers.bytes(),
+            })
+            .collect();
+        // SAFETY: the vectors name live memory that outlives the ring, as the caller promises.
+        let registered = unsafe { ring.submitter().register_buffers(&vectors) };
+        // What it refuses for is the limit on locked memory: it works without, a little slower.
+        let fixed = registered.is_ok();
+        let mut flying = Vec::with_capacity(count);
+        flying.resize_with(count, || None);
+        let mut uring = Self {
+            ring,
+            file,
+            fixed,
+            flying,
+            part_bytes_max: usize::MAX,
+        };
+        uring.try_out(buffers)?;
+        Ok(uring)
+    }
+
+    /// Sandboxes may allow a ring and forbid what is in it: makes a request of nothing.
+    fn try_out(&mut self, buffers: &Buffers) -> Result<(), Errno> {
+        let request = Request {
+            write: false,
+            buffer: 0,
+            start: buffers.pointer(0),
+            bytes: buffers.bytes().min(super::BLOCK_BYTES),
+            offset: 0,
+        };
+        self.flying[0] = Some(Rest::of(request));
+        self.push(0);
+        let answer = self.next_answer().1;
+        self.flying[0] = None;
+        match answer {
+            // An empty file has nothing to read.
+            Ok(_) | Err(Errno::EAGAIN | Errno::EINTR) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Parts of at most so many bytes: for tests of what happens after the first.
+    #[cfg(test)]
+    pub(super) fn in_parts(mut self, bytes: usize) -> Self {
+        self.part_bytes_max = bytes;
+        self
+    }
+
+    /// Sends out what is left of a request.
+    fn push(&mut self, buffer: usize) {
+        let rest = self.flying[buffer].as_ref().expect("a request is there");
+        let part = rest.part();
+        let fd = types::Fd(self.file.as_raw_fd());
+        let bytes = part.bytes.min(self.part_bytes_max).min(1 << 30);
+        #[allow(clippy::cast_possible_truncation)]
+        let (bytes, index) = (bytes as u32, buffer as u16);
+        let start = part.start.as_ptr();
+        let entry = match (part.write, self.fixed) {
+            (true, true) => opcode::WriteFixed::new(fd, start, bytes, index)
+                .offset(part.offset)
+                .build(),
+            (true, false) => opcode::Write::new(fd, start, bytes)
+                .offset(part.offset)
+                .build(),
+            (false, true) => opcode::ReadFixed::new(fd, start, bytes, index)
+                .offset(part.offset)
+                .build(),
+            (false, false) => opcode::Read::new(fd, start, bytes)
+                .offset(part.offset)
+                .build(),
+        };
+        let entry = entry.user_data(buffer as u64);
+        let mut queue = self.ring.submission();
+        // SAFETY: the caller of `start` vouches for the buffer until the request has ended; the
+        // file is open as long as the ring.
+        let pushed = unsafe { queue.push(&entry) };
+        pushed.expect("the ring has room for a request of each buffer");
+        drop(queue);
+        // What is not taken now is taken by the next call that waits.
+        let _ = self.ring.submit();
+    }
+
+    /// The next answer of the kernel, with its buffer.
+    fn next_answer(&mut self) -> (usize, Result<usize, Errno>) {
+        loop {
+            if let Some(entry) = self.ring.completion().next() {
+                let answer = entry.result();
+                #[allow(clippy::cast_possible_truncation)]
+                let buffer = entry.user_data() as usize;
+                let moved = usize::try_from(answer).map_err(|_| Errno::from_raw(-answer));
+                return (buffer, moved);
+            }
+            // Interrupted, or short of memory for a moment: the requests are still there.
+            let _ = self.ring.submit_and_wait(1);
+        }
+    }
+}
+
+impl Disk for Uring {
+    unsafe fn start(&mut self, request: Request) {
+        let before = self.flying[request.buffer].replace(Rest::of(request));
+        assert!(before.is_none(), "one request for each buffer");
+        self.push(request.buffer);
+    }
+
+    fn finish(&mut self) -> Ended {
+        assert!(
+            self.flying.iter().any(Option::is_some),
+            "a request is in flight"
+        );
+        loop {
+            let (buffer, answer) = self.next_answer();
+            let rest = self.flying[buffer]
+                .as_mut()
+                .expect("the kernel answers once");
+            if let Some(result) = rest.answer(answer) {
+                self.flying[buffer] = None;
+                return Ended { buffer, result };
+            }
+            self.push(buffer);
+        }
+    }
+}
+
+fn errno(error: &std::io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+}

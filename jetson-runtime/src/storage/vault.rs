@@ -1,0 +1,66 @@
+//! A value in memory that is never swapped out, dumped, or copied to a forked child; zeroed when it
+//! is dropped.
+
+use std::num::NonZeroUsize;
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
+
+use nix::errno::Errno;
+use nix::sys::mman::{mlock, munlock};
+
+use crate::region::Region;
+
+/// A locked value.
+#[derive(Debug)]
+pub(super) struct Vault<T> {
+    value: NonNull<T>,
+    region: Region,
+}
+
+// SAFETY: a vault owns its value, as a `Box` does.
+unsafe impl<T: Send> Send for Vault<T> {}
+// SAFETY: a shared vault gives out shared references only.
+unsafe impl<T: Sync> Sync for Vault<T> {}
+
+impl<T> Vault<T> {
+    /// Locks a value in. The original is on the stack for a moment; `make` is called when the
+    /// memory is ready.
+    pub(super) fn new(make: impl FnOnce() -> T) -> Result<Self, Errno> {
+        let bytes = NonZeroUsize::new(size_of::<T>().next_multiple_of(4096).max(4096))
+            .expect("at least a page");
+        assert!(align_of::<T>() <= 4096, "pages are aligned well enough");
+        let region = Region::memory(bytes)?;
+        let start = region.pointer(0, bytes.get());
+        // SAFETY: the range is mapped, and this region's own.
+        unsafe { mlock(start.cast(), bytes.get()) }?;
+        let value = start.cast::<T>();
+        // SAFETY: the memory is mapped, large and aligned enough, and nobody else has it.
+        unsafe { ptr::write(value.as_ptr(), make()) };
+        Ok(Self { value, region })
+    }
+}
+
+impl<T> Deref for Vault<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: the value was written in `new` and lives until the drop.
+        unsafe { self.value.as_ref() }
+    }
+}
+
+impl<T> Drop for Vault<T> {
+    fn drop(&mut self) {
+        // SAFETY: the value was written in `new`, and nobody can use it any more.
+        unsafe { ptr::drop_in_place(self.value.as_ptr()) };
+        let bytes = self.region.bytes();
+        let start = self.region.pointer(0, bytes);
+        for offset in 0..bytes {
+            // SAFETY: the offset lies in the region.
+            let byte = unsafe { start.add(offset) };
+            // SAFETY: it is mapped; a volatile write is not optimised away.
+            unsafe { ptr::write_volatile(byte.as_ptr(), 0) };
+        }
+        // SAFETY: the range was locked in `new`. Unmapping unlocks it anyway.
+        let _ = unsafe { munlock(start.cast(), bytes) };
+    }
+}
