@@ -111,6 +111,6 @@ pub use planned::Planned;
 pub use spill::Spill;
 pub use stats::Stats;
 pub use step::Step;
-pub use storage::{Integrity, IoPath, StorageOptions};
+pub use storage::{Integrity, IoPath, StorageOptions, StorageProbe};
 pub use throttle::Throttle;
 pub use window_map::MapLimits;

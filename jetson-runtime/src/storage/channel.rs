@@ -233,6 +233,11 @@ impl Channel {
         Ok(())
     }
 
+    /// What makes its requests, for people.
+    pub(super) fn path(&self) -> &'static str {
+        self.disk.name()
+    }
+
     fn check(&self, slot: u64, bytes: usize) {
         assert!(slot.is_multiple_of(BLOCK), "slot {slot} begins at a block");
         let end = slot.checked_add(bytes as u64);

@@ -32,6 +32,9 @@ pub(super) struct Ended {
 
 /// Makes requests; at most one for each buffer at a time.
 pub(super) trait Disk: Send {
+    /// What makes the requests, for people.
+    fn name(&self) -> &'static str;
+
     /// Starts a request. It may end before this returns; its end is told by [`Self::finish`].
     ///
     /// # Safety

@@ -15,6 +15,7 @@
 //! | `vault` | a key in memory that is never swapped or dumped |
 //! | `buffers` | aligned buffers between arena and disk |
 //! | `disk` | requests in flight; `plain` and `uring` make them |
+//! | `probe` | measuring a directory |
 //! | `channel` | one user of the file: buffers, requests, seals |
 //!
 //! Guarantees: the file has no name while it is used, is its owner's alone (mode 0600), and is gone
@@ -31,6 +32,7 @@ mod disk;
 mod file;
 mod options;
 mod plain;
+mod probe;
 mod seals;
 #[cfg(test)]
 #[allow(clippy::cast_possible_truncation)]
@@ -41,6 +43,7 @@ mod vault;
 pub(crate) use channel::{Channel, TransferError};
 pub(crate) use file::SpillFile;
 pub use options::{Integrity, IoPath, StorageOptions};
+pub use probe::{StorageProbe, probe};
 pub(crate) use seals::Seals;
 
 /// Contents are sealed in blocks of this size, which every device can address.

@@ -41,6 +41,10 @@ impl Plain {
 }
 
 impl Disk for Plain {
+    fn name(&self) -> &'static str {
+        "pread/pwrite"
+    }
+
     unsafe fn start(&mut self, request: Request) {
         let mut rest = Rest::of(request);
         let result = loop {

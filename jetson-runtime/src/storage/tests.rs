@@ -216,6 +216,10 @@ struct Failing {
 }
 
 impl Disk for Failing {
+    fn name(&self) -> &'static str {
+        "failing"
+    }
+
     unsafe fn start(&mut self, request: Request) {
         if self.after == 0 {
             self.after = u32::MAX;
@@ -277,6 +281,24 @@ fn every_request_can_fail_with_every_error() {
                 read(&mut channel, 0, plain.len()).unwrap() == plain,
                 "{errno} {after}"
             );
+        }
+    }
+}
+
+#[test]
+fn a_probe_measures_something() {
+    for options in all() {
+        let time = std::time::Duration::from_millis(50);
+        match probe(&env::temp_dir(), &options, time) {
+            Ok(probe) => {
+                assert!(
+                    probe.bps.iter().chain(&probe.raw_bps).all(|bps| *bps > 1e5),
+                    "{probe:?}"
+                );
+                assert!(probe.latency_ns.iter().all(|ns| *ns > 100), "{probe:?}");
+                println!("{options:?}: {probe:?}");
+            }
+            Err(error) => assert_eq!(options.path, IoPath::Uring, "{error}"),
         }
     }
 }

@@ -133,6 +133,10 @@ impl Uring {
 }
 
 impl Disk for Uring {
+    fn name(&self) -> &'static str {
+        "io_uring"
+    }
+
     unsafe fn start(&mut self, request: Request) {
         let before = self.flying[request.buffer].replace(Rest::of(request));
         assert!(before.is_none(), "one request for each buffer");
