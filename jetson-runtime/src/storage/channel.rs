@@ -1,7 +1,7 @@
 //! A channel: one user of a spill file, with buffers and requests of its own.
 //!
-//! Guarantees: `write` and `read` allocate nothing and take no lock. When they return, no request is
-//! in flight, whether they succeeded or not. A read hands out a block only after its seal was
+//! Guarantees: `write` and `read` allocate nothing and take no lock. When they return, no request
+//! is in flight, whether they succeeded or not. A read hands out a block only after its seal was
 //! checked; what comes before a damaged block may have been handed out.
 
 use std::ptr::{self, NonNull};

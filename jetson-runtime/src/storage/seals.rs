@@ -1,9 +1,10 @@
 //! Seals: each block of the file is sealed under its place, and a change of it is noticed.
 //!
-//! Encrypted blocks use AES-256-GCM (NIST SP 800-38D). The nonce is a 64-bit counter of block writes,
-//! which never repeats for a key; the key is made for the file and dies with it. The additional data
-//! is the block's number, so that blocks cannot change places. Tag and counter stay in memory, 24
-//! bytes for each block that was written: an old content of the same block is noticed, too.
+//! Encrypted blocks use AES-256-GCM (NIST SP 800-38D). The nonce is a 64-bit counter of block
+//! writes, which never repeats for a key; the key is made for the file and dies with it. The
+//! additional data is the block's number, so that blocks cannot change places. Tag and counter stay
+//! in memory, 24 bytes for each block that was written: an old content of the same block is
+//! noticed, too.
 //!
 //! Guarantees: no lock, no allocation. Blocks of one file may be sealed and opened by several
 //! threads at once, as long as no block is used by two: that is what a verified plan proves.
@@ -68,8 +69,9 @@ impl Seals {
         assert!(data.len().is_multiple_of(BLOCK_BYTES), "blocks are whole");
         let count = (data.len() / BLOCK_BYTES) as u64;
         // Counted from 1: a row of zeroes is a block that was never written.
-        let mut counter = self.writes.fetch_add(count, Ordering::Relaxed) + 1;
-        for (block, data) in (first..).zip(data.chunks_exact_mut(BLOCK_BYTES)) {
+        let counters = self.writes.fetch_add(count, Ordering::Relaxed) + 1..;
+        let blocks = (first..).zip(data.chunks_exact_mut(BLOCK_BYTES));
+        for (counter, (block, data)) in counters.zip(blocks) {
             let seal = match &self.method {
                 Method::Encrypt(key) => {
                     let tag = key
@@ -80,7 +82,6 @@ impl Seals {
                 Method::Checksum => [u64::from(crc32c::crc32c(data)), 0],
             };
             self.note(block, [counter, seal[0], seal[1]]);
-            counter += 1;
         }
     }
 
@@ -180,7 +181,7 @@ fn key() -> Result<Vault<LessSafeKey>, RuntimeError> {
         LessSafeKey::new(key)
     };
     let key = Vault::new(make).map_err(RuntimeError::system(
-        "lock the key of the spill file in memory; raise the limit on locked memory (RLIMIT_MEMLOCK)",
+        "lock the key of the spill file in memory; raise the limit on that (RLIMIT_MEMLOCK)",
     ));
     // The copy on the stack.
     for byte in &mut bytes {
@@ -208,6 +209,7 @@ fn words(tag: &[u8]) -> [u64; 2] {
 }
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation)]
 mod tests {
     use super::*;
 
