@@ -141,11 +141,11 @@ impl Planned {
         } = self;
         let program = &plan.program;
         arena.claim(0, u64::from(program.arena_pages) * scale.page().get())?;
-        let tier = Tier::new(
-            &options.spill,
-            &options.storage,
-            scale.bytes(program.spill_bytes.0),
-        )?;
+        let spill_bytes = scale.bytes(program.spill_bytes.0);
+        let tier = match scale.ratio() {
+            1 => Tier::new(&options.spill, &options.storage, spill_bytes)?,
+            _ => Tier::scaled(&options.spill, &options.storage, spill_bytes)?,
+        };
         let map = WindowMap::new(program, scale, arena, needs, !options.lazy_page_tables)?;
         let table = Table::new(&plan, scale, &map);
         let content = Content::home(&plan, scale, &map);

@@ -37,6 +37,9 @@ pub(crate) enum Tier {
     Empty,
     Ram(Region),
     File(Storage),
+    /// A file of a replay at a smaller scale, whose pieces are smaller than any block: it goes
+    /// through the page cache, unsealed. What is replayed there are patterns.
+    Scaled(SpillFile),
 }
 
 /// A file with its seals.
@@ -112,6 +115,22 @@ impl Tier {
         Ok(tier)
     }
 
+    /// Takes `bytes` bytes for a replay at a smaller scale.
+    pub(crate) fn scaled(
+        spill: &Spill,
+        options: &StorageOptions,
+        bytes: u64,
+    ) -> Result<Self, RuntimeError> {
+        match spill {
+            Spill::File(directory) if bytes > 0 => {
+                let file = SpillFile::cached(directory, bytes, options.memory_backed)?;
+                file.claim(0, bytes)?;
+                Ok(Self::Scaled(file))
+            }
+            _ => Self::new(spill, options, bytes),
+        }
+    }
+
     /// A tier of at most `bytes` bytes that takes no space until it is claimed.
     pub(crate) fn unclaimed(
         spill: &Spill,
@@ -139,6 +158,7 @@ impl Tier {
             Self::Empty => Ok(()),
             Self::Ram(_) => memory::demand("spill tier in RAM", bytes),
             Self::File(storage) => storage.file.claim(slot, bytes),
+            Self::Scaled(file) => file.claim(slot, bytes),
         }
     }
 
@@ -151,6 +171,7 @@ impl Tier {
                 .seals
                 .forget(slot, bytes)
                 .and_then(|()| storage.file.release(slot, bytes)),
+            Self::Scaled(file) => file.release(slot, bytes),
         };
         released.map_err(RuntimeError::system("give space of the spill tier back"))
     }
@@ -161,6 +182,7 @@ impl Tier {
             Self::Empty => 0,
             Self::Ram(region) => region.bytes() as u64,
             Self::File(storage) => storage.file.bytes(),
+            Self::Scaled(file) => file.bytes(),
         }
     }
 
@@ -181,7 +203,7 @@ impl Tier {
                 unsafe { channel.patch(slot, source, bytes) }
             }),
             // SAFETY: the caller's promise is passed on.
-            memory => unsafe { memory.copy_in(slot, source, bytes) },
+            simple => unsafe { simple.copy_in(slot, source, bytes) },
         }
     }
 
@@ -202,39 +224,53 @@ impl Tier {
                 unsafe { channel.peek(slot, target, bytes) }
             }),
             // SAFETY: the caller's promise is passed on.
-            memory => unsafe { memory.copy_out(slot, target, bytes) },
+            simple => unsafe { simple.copy_out(slot, target, bytes) },
         }
     }
 
-    /// Copies into a tier in memory.
+    /// Copies into a tier that has no blocks.
     ///
     /// # Safety
     /// As [`Self::write`].
     unsafe fn copy_in(&self, slot: u64, source: NonNull<u8>, bytes: usize) -> Result<(), Errno> {
-        let Self::Ram(region) = self else {
-            assert_eq!(bytes, 0, "slots lie in the tier");
-            return Ok(());
-        };
-        let target = region.pointer(slot, bytes);
-        // SAFETY: the caller vouches for the source, `pointer` for the target; a tier's region and
-        // the windows are different mappings of different memory.
-        unsafe { ptr::copy_nonoverlapping(source.as_ptr(), target.as_ptr(), bytes) };
+        match self {
+            Self::Empty => assert_eq!(bytes, 0, "slots lie in the tier"),
+            Self::Ram(region) => {
+                let target = region.pointer(slot, bytes);
+                // SAFETY: the caller vouches for the source, `pointer` for the target; a tier's
+                // region and the windows are different mappings of different memory.
+                unsafe { ptr::copy_nonoverlapping(source.as_ptr(), target.as_ptr(), bytes) };
+            }
+            Self::Scaled(file) => {
+                // SAFETY: the caller vouches for the source.
+                let source = unsafe { std::slice::from_raw_parts(source.as_ptr(), bytes) };
+                file.write_bytes(slot, source)?;
+            }
+            Self::File(_) => unreachable!("blocks go through a channel"),
+        }
         Ok(())
     }
 
-    /// Copies out of a tier in memory.
+    /// Copies out of a tier that has no blocks.
     ///
     /// # Safety
     /// As [`Self::read`].
     unsafe fn copy_out(&self, slot: u64, target: NonNull<u8>, bytes: usize) -> Result<(), Errno> {
-        let Self::Ram(region) = self else {
-            assert_eq!(bytes, 0, "slots lie in the tier");
-            return Ok(());
-        };
-        let source = region.pointer(slot, bytes);
-        // SAFETY: the caller vouches for the target, `pointer` for the source; a tier's region and
-        // the windows are different mappings of different memory.
-        unsafe { ptr::copy_nonoverlapping(source.as_ptr(), target.as_ptr(), bytes) };
+        match self {
+            Self::Empty => assert_eq!(bytes, 0, "slots lie in the tier"),
+            Self::Ram(region) => {
+                let source = region.pointer(slot, bytes);
+                // SAFETY: the caller vouches for the target, `pointer` for the source; a tier's
+                // region and the windows are different mappings of different memory.
+                unsafe { ptr::copy_nonoverlapping(source.as_ptr(), target.as_ptr(), bytes) };
+            }
+            Self::Scaled(file) => {
+                // SAFETY: the caller vouches for the target, which is initialised memory.
+                let target = unsafe { std::slice::from_raw_parts_mut(target.as_ptr(), bytes) };
+                file.read_bytes(slot, target)?;
+            }
+            Self::File(_) => unreachable!("blocks go through a channel"),
+        }
         Ok(())
     }
 
@@ -245,6 +281,9 @@ impl Tier {
             Self::Ram(region) => Ok(Bytes(region.bytes() as u64)),
             Self::File(storage) => storage
                 .file
+                .allocated()
+                .map_err(RuntimeError::system("measure the spill file")),
+            Self::Scaled(file) => file
                 .allocated()
                 .map_err(RuntimeError::system("measure the spill file")),
         }
@@ -262,7 +301,7 @@ impl Port {
     /// Takes what an engine needs.
     pub(crate) fn new(tier: &Arc<Tier>) -> Result<Self, RuntimeError> {
         let channel = match &**tier {
-            Tier::Empty | Tier::Ram(_) => None,
+            Tier::Empty | Tier::Ram(_) | Tier::Scaled(_) => None,
             Tier::File(storage) => Some(storage.channel()?),
         };
         Ok(Self {
@@ -312,16 +351,11 @@ impl Port {
 
 #[cfg(test)]
 mod tests {
-    use std::env;
-
     use super::*;
+    use crate::tests::disk;
 
     fn tier(spill: &Spill, bytes: u64) -> Tier {
-        let options = StorageOptions {
-            memory_backed: true,
-            ..StorageOptions::default()
-        };
-        Tier::new(spill, &options, bytes).unwrap()
+        Tier::new(spill, &StorageOptions::default(), bytes).unwrap()
     }
 
     fn round_trip(tier: &Tier, slot: u64, bytes: &[u8]) {
@@ -337,7 +371,7 @@ mod tests {
     #[test]
     fn tiers_keep_bytes_at_any_place() {
         let bytes: Vec<u8> = (0..5000_u32).map(|i| (i * 7 % 251) as u8).collect();
-        for spill in [Spill::Ram, Spill::File(env::temp_dir())] {
+        for spill in [Spill::Ram, Spill::File(disk())] {
             let tier = tier(&spill, 8192);
             for slot in [0, 1, 3000, 8192 - 5000] {
                 round_trip(&tier, slot, &bytes);
@@ -349,12 +383,8 @@ mod tests {
 
     #[test]
     fn space_is_claimed_and_given_back() {
-        for spill in [Spill::Ram, Spill::File(env::temp_dir())] {
-            let options = StorageOptions {
-                memory_backed: true,
-                ..StorageOptions::default()
-            };
-            let tier = Tier::unclaimed(&spill, &options, 1 << 30).unwrap();
+        for spill in [Spill::Ram, Spill::File(disk())] {
+            let tier = Tier::unclaimed(&spill, &StorageOptions::default(), 1 << 30).unwrap();
             assert_eq!(tier.bytes(), 1 << 30);
             tier.claim(4096, 8192).unwrap();
             round_trip(&tier, 4096, &[7; 8192]);

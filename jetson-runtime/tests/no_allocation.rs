@@ -11,7 +11,6 @@ mod model;
 mod plans;
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::env;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use jetson_runtime::{
@@ -80,7 +79,7 @@ fn main() {
 fn ten_thousand_steps_allocate_nothing() {
     const STEPS: usize = 10_000;
     for (name, plan) in plans::all(plans::PAGE) {
-        for spill in [Spill::Ram, Spill::File(env::temp_dir())] {
+        for spill in [Spill::Ram, Spill::File(env!("CARGO_TARGET_TMPDIR").into())] {
             for duplex in [true, false] {
                 let options = Options {
                     spill: spill.clone(),

@@ -110,7 +110,7 @@ fn plan_and_replay(cell: &Cell<'_>) -> Result<Worked, Fault> {
 
 /// The cells: all, or each with `chosen`, a number that tells budgets and devices apart.
 fn cells<'a>(traces: &'a [(String, Trace)], profiles: &'a Profiles, full: bool) -> Vec<Cell<'a>> {
-    let file = || Spill::File(env::temp_dir());
+    let file = || Spill::File(env!("CARGO_TARGET_TMPDIR").into());
     let mut cells = Vec::new();
     for (row, (name, trace)) in traces.iter().enumerate() {
         for (column, percent) in PERCENT.into_iter().enumerate() {

@@ -72,7 +72,7 @@ fn work(seed: u64, profiles: &[Profile]) -> Result<Tally, Fault> {
             };
             let spill = match (pick + index) % 2 {
                 0 => Spill::Ram,
-                _ => Spill::File(env::temp_dir()),
+                _ => Spill::File(env!("CARGO_TARGET_TMPDIR").into()),
             };
             check_replay(plan, spill, 3).map_err(name)?;
             tally.replayed += 1;

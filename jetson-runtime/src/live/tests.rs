@@ -10,6 +10,7 @@ use vtensor::{Bytes, TensorKind};
 
 use super::{Access, Config, ProgramKey, TensorDesc};
 use crate::spill::Spill;
+use crate::tests::disk;
 use app::App;
 
 const KIB: u64 = 1024;
@@ -110,7 +111,7 @@ fn train(app: &mut App, epochs: usize) {
 #[test]
 fn three_kinds_of_iterations_share_one_budget() {
     for policy in [Policy::Lru, Policy::Whole, Policy::Vtensor] {
-        for spill in [Spill::Ram, Spill::File(std::env::temp_dir())] {
+        for spill in [Spill::Ram, Spill::File(disk())] {
             let budget = 116 * KIB;
             let mut app = app(Config {
                 policy,

@@ -1,7 +1,7 @@
 //! A file without a name, and its space.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,21 +31,44 @@ pub(crate) struct SpillFile {
 }
 
 impl SpillFile {
-    /// A file of at most `bytes` bytes in a directory. It takes no space yet.
+    /// A file of at most `bytes` bytes in a directory, around the page cache if the file system
+    /// does that. It takes no space yet.
     pub(crate) fn new(
         directory: &Path,
         bytes: u64,
         memory_backed: bool,
     ) -> Result<Self, RuntimeError> {
+        match Self::open(directory, bytes, memory_backed, true) {
+            // The file system does not do without its cache.
+            Err(RuntimeError::SpillFile {
+                errno: Errno::EINVAL,
+                ..
+            }) => Self::cached(directory, bytes, memory_backed),
+            opened => opened,
+        }
+    }
+
+    /// As [`Self::new`], through the page cache.
+    pub(crate) fn cached(
+        directory: &Path,
+        bytes: u64,
+        memory_backed: bool,
+    ) -> Result<Self, RuntimeError> {
+        Self::open(directory, bytes, memory_backed, false)
+    }
+
+    fn open(
+        directory: &Path,
+        bytes: u64,
+        memory_backed: bool,
+        direct: bool,
+    ) -> Result<Self, RuntimeError> {
         let refuse = |errno| RuntimeError::SpillFile {
             directory: directory.into(),
             errno,
         };
-        let (file, direct) = match unlinked_file(directory, libc::O_DIRECT) {
-            // The file system does not do without its cache.
-            Err(Errno::EINVAL) => (unlinked_file(directory, 0).map_err(refuse)?, false),
-            opened => (opened.map_err(refuse)?, true),
-        };
+        let flags = if direct { libc::O_DIRECT } else { 0 };
+        let file = unlinked_file(directory, flags).map_err(refuse)?;
         let kind = fstatfs(&file).map_err(refuse)?.filesystem_type();
         if is_memory(kind) && !memory_backed {
             return Err(RuntimeError::SpillInMemory {
@@ -58,6 +81,20 @@ impl SpillFile {
             direct,
             directory: directory.into(),
         })
+    }
+
+    /// Writes bytes at any place of a cached file.
+    pub(crate) fn write_bytes(&self, start: u64, bytes: &[u8]) -> Result<(), Errno> {
+        self.range(start, bytes.len() as u64)?;
+        let written = self.file.write_all_at(bytes, start);
+        written.map_err(|error| errno_of(&error))
+    }
+
+    /// Reads bytes from any place of a cached file.
+    pub(crate) fn read_bytes(&self, start: u64, bytes: &mut [u8]) -> Result<(), Errno> {
+        self.range(start, bytes.len() as u64)?;
+        let read = self.file.read_exact_at(bytes, start);
+        read.map_err(|error| errno_of(&error))
     }
 
     /// Takes the space of a range, so that writing it cannot fail for lack of it.
@@ -176,16 +213,16 @@ fn errno_of(error: &std::io::Error) -> Errno {
 
 #[cfg(test)]
 mod tests {
-    use std::env;
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
+    use crate::tests::disk;
 
     #[test]
     fn files_are_their_owners_and_have_no_name() {
         let mut options = OpenOptions::new();
         options.read(true).write(true).mode(0o600).create_new(true);
-        let directory = env::temp_dir();
+        let directory = disk();
         let files = [
             unlinked_file(&directory, 0),
             named_and_unlinked(&directory, &options),
@@ -199,7 +236,7 @@ mod tests {
 
     #[test]
     fn space_is_claimed_and_given_back() {
-        let file = SpillFile::new(&env::temp_dir(), 1 << 30, true).unwrap();
+        let file = SpillFile::new(&disk(), 1 << 30, false).unwrap();
         assert_eq!(
             (file.bytes(), file.allocated().unwrap()),
             (1 << 30, Bytes(0))

@@ -1,6 +1,5 @@
 //! Channels on both paths, with both seals, and on a disk that fails.
 
-use std::env;
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use super::disk::{Disk, Ended, Request};
 use super::plain::Plain;
 use super::uring::Uring;
 use super::*;
+use crate::tests::disk;
 
 const FILE_BYTES: u64 = 1 << 20;
 const REQUEST: u32 = 16 << 10;
@@ -22,7 +22,7 @@ fn options(integrity: Integrity, path: IoPath) -> StorageOptions {
         path,
         request_bytes: REQUEST,
         depth: 3,
-        memory_backed: true,
+        memory_backed: false,
     }
 }
 
@@ -38,7 +38,7 @@ fn all() -> Vec<StorageOptions> {
 
 /// A file with its seals.
 fn file(options: &StorageOptions) -> (SpillFile, Arc<Seals>) {
-    let file = SpillFile::new(&env::temp_dir(), FILE_BYTES, true).unwrap();
+    let file = SpillFile::new(&disk(), FILE_BYTES, false).unwrap();
     file.claim(0, FILE_BYTES).unwrap();
     (
         file,
@@ -289,7 +289,7 @@ fn every_request_can_fail_with_every_error() {
 fn a_probe_measures_something() {
     for options in all() {
         let time = std::time::Duration::from_millis(50);
-        match probe(&env::temp_dir(), &options, time) {
+        match probe(&disk(), &options, time) {
             Ok(probe) => {
                 assert!(
                     probe.bps.iter().chain(&probe.raw_bps).all(|bps| *bps > 1e5),

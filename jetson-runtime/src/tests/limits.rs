@@ -1,6 +1,5 @@
 //! What the machine refuses: limits of the kernel, directories, disks.
 
-use std::env;
 use std::fs;
 use std::path::PathBuf;
 
@@ -17,7 +16,7 @@ struct Directory(PathBuf);
 
 impl Directory {
     fn new(name: &str) -> Self {
-        let path = env::temp_dir().join(format!("vtensor-test-{}-{name}", std::process::id()));
+        let path = super::disk().join(format!("vtensor-test-{}-{name}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }

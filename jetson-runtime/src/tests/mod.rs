@@ -47,3 +47,9 @@ fn within<T: Send + 'static>(limit: Duration, body: impl FnOnce() -> T + Send + 
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }
+
+/// A directory on a disk: that of temporary files may be in memory.
+pub(crate) fn disk() -> std::path::PathBuf {
+    let program = std::env::current_exe().unwrap();
+    program.parent().unwrap().into()
+}

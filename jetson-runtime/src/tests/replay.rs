@@ -1,6 +1,5 @@
 //! Every byte of every op, over many iterations, on every tier.
 
-use std::env;
 use std::time::Duration;
 
 use vtensor::PageBytes;
@@ -10,7 +9,7 @@ use super::{freeze, plans, within};
 use crate::{Options, Spill};
 
 fn tiers() -> [Spill; 2] {
-    [Spill::Ram, Spill::File(env::temp_dir())]
+    [Spill::Ram, Spill::File(super::disk())]
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::failure::Direction;
 use crate::fault::Fault;
 use crate::live::{Access, Config, ProgramKey, Tensor, TensorDesc};
 use crate::spill::Spill;
+use crate::tests::disk;
 use lgm::policy::Policy;
 
 const KEPT: usize = 5;
@@ -209,7 +210,7 @@ fn play(seed: u64, fault: Option<Fault>, totals: &mut Totals) {
     let mut app = App::new(Config {
         policy: policies[random.below(3)],
         spill: match random.below(3) {
-            0 => Spill::File(std::env::temp_dir()),
+            0 => Spill::File(disk()),
             _ => Spill::Ram,
         },
         fault,
