@@ -35,4 +35,5 @@ pub mod replay;
 pub mod report;
 pub mod text;
 pub mod trace_file;
+pub mod train;
 pub mod value;

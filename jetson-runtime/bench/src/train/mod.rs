@@ -1,0 +1,4 @@
+//! Training.
+
+pub mod kernels;
+pub mod model;

@@ -1,0 +1,5 @@
+//! Networks: their layers, and what these need.
+
+mod shape;
+
+pub use shape::Shape;
