@@ -101,14 +101,14 @@ fn finish(temporary: &Path, path: &Path, stored: io::Result<()>) -> io::Result<(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    /// A folder of its own, removed at the end.
-    struct Folder(PathBuf);
+    /// A folder of a test's own, removed at the end.
+    pub(crate) struct Folder(pub(crate) PathBuf);
 
     impl Folder {
-        fn new(name: &str) -> Self {
+        pub(crate) fn new(name: &str) -> Self {
             let folder = std::env::temp_dir().join(format!("vtensor-{name}-{}", process::id()));
             fs::create_dir_all(&folder).expect("a temporary folder");
             Self(folder)

@@ -1,4 +1,5 @@
 //! Training.
 
+pub mod data;
 pub mod kernels;
 pub mod model;
