@@ -27,7 +27,7 @@ pub fn generated() -> Dataset {
         let mut images = Images::default();
         for image in 0..count {
             let class = image % cifar::CLASSES;
-            images.labels.push(byte(class as u32));
+            images.labels.push(byte(class));
             for y in 0..cifar::SHAPE.height {
                 for x in 0..cifar::SHAPE.width {
                     let row = class * PATCHES + y * PATCHES / cifar::SHAPE.height;
@@ -52,8 +52,11 @@ pub fn generated() -> Dataset {
     )
 }
 
-fn byte(number: u32) -> u8 {
-    u8::try_from(number).expect("numbers are drawn below 256")
+fn byte(number: impl TryInto<u8>) -> u8 {
+    let Ok(byte) = number.try_into() else {
+        panic!("numbers are drawn below 256");
+    };
+    byte
 }
 
 #[cfg(test)]
