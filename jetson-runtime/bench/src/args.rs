@@ -1,5 +1,7 @@
 //! The command line.
 
+mod train;
+
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -9,6 +11,7 @@ use vtensor::PageBytes;
 
 use crate::trace_file;
 use crate::value::{self, BudgetArg, SpillArg};
+pub use train::{ModelArg, TrainArgs};
 
 const LONG_ABOUT: &str = "\
 Trains inside too little memory, on paper and for real: takes a recorded training step of a model, \
@@ -21,6 +24,8 @@ const EXAMPLES: &str = "\
 Examples:
   vtensor-bench
       The built-in trace at half of its memory: plan, proof, replay, and a short table.
+  vtensor-bench train
+      Real training, without a limit and in half of its memory: is it the same, and how fast?
   vtensor-bench plan traces/vgg16_b32_sgdm.json.gz --device agx_orin --budget 50%
       What would it cost to train VGG-16 in half of its memory on that device?
   vtensor-bench plan my_step.json --device rtx3060 --budget 6GiB -o my.plan
@@ -96,6 +101,9 @@ pub enum Command {
     /// Plan with every policy, and show them side by side
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
+    /// Train for real inside a budget, and compare with training without a limit
+    #[command(after_help = train::EXAMPLES)]
+    Train(TrainArgs),
 }
 
 /// What to plan.
@@ -347,7 +355,9 @@ mod tests {
             "x replay t --device d --budget 50% --scale 2",
             "x replay t --device d --budget 50% --spill tape",
             "x verify",
-            "x train",
+            "x train --policy best",
+            "x train --steps 3 --epochs 2",
+            "x train --model vgg",
         ] {
             assert_eq!(
                 parse(line).map(|_| ()).map_err(|e| e.exit_code()),

@@ -12,6 +12,8 @@ use lgm::verify::Violation;
 use vtensor::Bytes;
 
 use crate::trace_file;
+use crate::train::data::DataError;
+use crate::train::weights::WeightsError;
 
 /// Why a command failed. Exit status 1.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +91,25 @@ pub enum BenchError {
         /// What was allowed.
         allowed: Bytes,
     },
+    /// Images cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// A folder of images was given to a model that has its own.
+    #[error("digits are built in: leave out --data, or take --model resnet20")]
+    DataUnused,
+    /// A batch is larger than all images.
+    #[error(
+        "a batch of {batch} is more than the {images} images there are; take a smaller --batch"
+    )]
+    FewImages {
+        /// What was asked for.
+        batch: usize,
+        /// What there is.
+        images: usize,
+    },
+    /// Parameters were not saved or loaded.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
     /// The system does not tell where the windows are.
     #[error("reading the addresses of the windows from /proc/self/maps failed: {0}")]
     Maps(#[source] io::Error),
@@ -119,6 +140,9 @@ impl BenchError {
             ) => "memory",
             Self::Runtime(_) => "runtime",
             Self::OverBudget { .. } => "over_budget",
+            Self::Data(_) | Self::DataUnused => "data",
+            Self::FewImages { .. } => "batch",
+            Self::Weights(_) => "weights",
             Self::Maps(_) => "maps",
         }
     }

@@ -14,6 +14,8 @@
 //! | [`planning`] | from a request to a proven plan |
 //! | [`output_file`] | a file that is there whole, or not at all |
 //! | [`replay`] | execution with every byte checked |
+//! | [`train`] | training with every tensor in memory of the runtime |
+//! | [`watch`] | the memory that is held, against the budget |
 //! | [`pattern`] | the bytes that a replay writes and checks |
 //! | [`report`], [`text`] | what commands say, as JSON and as text |
 //! | [`progress`] | bars on long work |
@@ -37,3 +39,4 @@ pub mod text;
 pub mod trace_file;
 pub mod train;
 pub mod value;
+pub mod watch;

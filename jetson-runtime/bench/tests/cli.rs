@@ -81,7 +81,7 @@ fn errors_as_json_have_their_kind() {
 #[test]
 fn a_wrong_command_line_is_status_2() {
     for args in [
-        &["train"][..],
+        &["learn"][..],
         &["plan"],
         &["plan", TRACE, "--device", "agx_orin", "--budget", "lots"],
         &[

@@ -39,7 +39,7 @@ pub(super) fn link(config: &Config) -> Result<Link, RuntimeError> {
 }
 
 /// Where nothing moves, any link is as good.
-const NOTHING_MOVES: Link = Link {
+pub(super) const NOTHING_MOVES: Link = Link {
     out_bps: 1e10,
     in_bps: 1e10,
     copy_latency_ns: 1000,

@@ -64,6 +64,7 @@ mod tests;
 
 pub use config::Config;
 pub use op::{Op, View};
+pub use planning::plannable;
 pub use report::{Divergence, ProgramReport, RuntimeStats, TensorState};
 pub use runtime::Runtime;
 pub use tensor::{Access, ProgramKey, Tensor, TensorDesc};

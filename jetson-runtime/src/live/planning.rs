@@ -9,8 +9,10 @@ use lgm::policy::Policy;
 use lgm::profile::{Link, Profile, SpillTier};
 use lgm::trace::{MappedSkeleton, Trace};
 use lgm::verify::VerifiedPlan;
-use vtensor::{Bytes, PageBytes};
+use vtensor::{Bytes, PageBytes, limits};
 
+use super::config::Config;
+use super::link::NOTHING_MOVES;
 use super::transcript::DEVICE;
 use crate::scale::system_page;
 use crate::spill::Spill;
@@ -90,6 +92,22 @@ pub(super) fn prove(trace: &Trace, wish: Wish<'_>) -> Result<Proven, String> {
         skeleton,
         predicted_ns,
     })
+}
+
+/// Whether a program can be made of a recorded iteration under a configuration, and why not. Where
+/// the configuration has no link, any is taken: what fits hardly depends on it.
+///
+/// # Errors
+/// A sentence for people.
+pub fn plannable(trace: &Trace, config: &Config) -> Result<(), String> {
+    let wish = Wish {
+        budget: config.budget.unwrap_or(Bytes(limits::TOTAL_BYTES_MAX)),
+        policy: config.effective_policy(),
+        page: config.page,
+        spill: &config.spill,
+        link: config.link.unwrap_or(NOTHING_MOVES),
+    };
+    prove(trace, wish).map(|_| ())
 }
 
 /// The power of two near a share of the peak.

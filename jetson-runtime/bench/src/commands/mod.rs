@@ -4,6 +4,7 @@ mod bundled;
 mod compare;
 mod plan;
 mod replay;
+mod train;
 mod verify;
 
 use crate::args::{Cli, Command};
@@ -29,5 +30,6 @@ pub fn run(cli: &Cli) -> Result<Answer, BenchError> {
         Some(Command::Verify(args)) => verify::run(args, cli.json),
         Some(Command::Replay(args)) => replay::run(args, cli.json),
         Some(Command::Compare(args)) => compare::run(args, cli.json),
+        Some(Command::Train(args)) => train::run(args, cli.json),
     }
 }

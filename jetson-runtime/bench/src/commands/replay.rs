@@ -10,10 +10,11 @@ use crate::error::BenchError;
 use crate::inputs::Inputs;
 use crate::planning::{self, Proven};
 use crate::progress::Progress;
-use crate::replay::{Outcome, SLACK_BYTES, Settings, replay};
+use crate::replay::{Outcome, Settings, replay};
 use crate::report::{ReplayReport, to_json};
 use crate::text::Seconds;
 use crate::value::SpillArg;
+use crate::watch::SLACK_BYTES;
 use vtensor::Bytes;
 
 pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {

@@ -12,7 +12,6 @@
 //! | `witness` | the digest of what each training step did |
 //! | `content` | the persistent tensors, read back at the end |
 //! | `pace` | ops that take their time |
-//! | `watch` | the memory that is held |
 //!
 //! Guarantees: an op checks every byte of every tensor that it reads, against the version of its
 //! last write; versions never repeat, across iterations neither.
@@ -26,10 +25,8 @@ mod pace;
 mod run;
 mod settings;
 mod versions;
-mod watch;
 mod witness;
 
 pub use ops::Mismatch;
 pub use run::{Outcome, Paced, replay};
 pub use settings::{Executed, Settings};
-pub use watch::{Held, SLACK_BYTES};

@@ -14,10 +14,10 @@ use super::ops::{Mismatch, Ops};
 use super::pace::Pace;
 use super::settings::{Executed, Settings};
 use super::versions::Versions;
-use super::watch::{Held, Watch};
 use super::witness::Witness;
 use crate::error::BenchError;
 use crate::pattern;
+use crate::watch::{Held, SLACK_BYTES, Watch};
 
 /// What came of a replay.
 #[derive(Clone, Debug)]
@@ -90,9 +90,12 @@ fn execute(
         arena: planned.arena_bytes(),
         spill: planned.spill_bytes(),
     };
-    let mut watch = Watch::new(&settings.spill, settings.watch_process)?;
+    let mut watch = Watch::new(
+        &settings.spill,
+        settings.watch_process.then_some(SLACK_BYTES),
+    )?;
     let mut frozen = planned.freeze(fill)?;
-    watch.look(&frozen, 0)?;
+    watch.look(&frozen.usage()?, frozen.arena_bytes(), 0)?;
     let ratio = kept.program.page_bytes.get() / page.get();
     let mut ops = Ops {
         skeleton: &kept.skeleton,
@@ -111,12 +114,12 @@ fn execute(
         took.push(iteration(&mut ops, &mut frozen, &mut pace)?);
         // A look takes time, in which copies run on: a paced replay has one at the end only.
         if step.is_power_of_two() && pace.is_none() {
-            watch.look(&frozen, step)?;
+            watch.look(&frozen.usage()?, frozen.arena_bytes(), step)?;
         }
         advance();
     }
     let content = read_back(&mut ops, &mut frozen, &kept.program.homes, page)?;
-    watch.look(&frozen, ops.step)?;
+    watch.look(&frozen.usage()?, frozen.arena_bytes(), ops.step)?;
     moved_as_planned(&frozen, &kept, ratio, ops.step);
     Ok(Outcome {
         executed,

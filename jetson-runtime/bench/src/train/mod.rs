@@ -12,11 +12,20 @@
 //! | [`trainer`] | a model in training |
 //! | [`weights`] | a model as a file |
 //! | [`course`] | which images when |
+//! | [`run`] | one training under one policy |
+//! | [`budget`] | which budget a policy gets |
+//! | [`rounds`] | all runs of a comparison |
+//! | [`report`], [`table`] | what they say, as JSON and as text |
 
+pub mod budget;
 pub mod course;
 pub mod data;
 pub mod kernels;
 pub mod model;
+pub mod report;
+pub mod rounds;
+pub mod run;
 pub mod step;
+pub mod table;
 pub mod trainer;
 pub mod weights;

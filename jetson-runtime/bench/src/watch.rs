@@ -6,14 +6,17 @@
 //!
 //! Limits: PSS is the whole process's, so it says something only if the process does nothing else.
 
-use jetson_runtime::{Frozen, Spill, process_pss};
+use jetson_runtime::{Spill, Usage, process_pss};
 use vtensor::Bytes;
 
 use crate::error::BenchError;
 
-/// What a process may hold beside arena and spill tier: the stacks of two engines, the program's
-/// tables in executed form, code and heap that it touches for the first time.
+/// What a process may hold beside arena and spill tier while one plan is executed: the stacks of two
+/// engines, the program's tables in executed form, code and heap that it touches for the first
+/// time.
 pub const SLACK_BYTES: u64 = 4 << 20;
+/// The same where plans are made too: what planning works on is not given back to the system.
+pub const PLANNING_SLACK_BYTES: u64 = 24 << 20;
 
 /// What was held, at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,30 +29,36 @@ pub struct Held {
     pub process: Option<Bytes>,
 }
 
-/// Watches one replay.
+/// Watches one runtime.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     /// PSS before the freeze.
     baseline: Option<Bytes>,
+    slack: u64,
     spill_in_memory: bool,
     held: Held,
 }
 
 impl Watch {
-    /// Begins before the freeze.
-    pub(super) fn new(spill: &Spill, process: bool) -> Result<Self, BenchError> {
-        let baseline = if process { Some(process_pss()?) } else { None };
+    /// Begins before the freeze. The process is watched if it is said what it may hold beside arena
+    /// and spill tier, in bytes.
+    pub(crate) fn new(spill: &Spill, slack: Option<u64>) -> Result<Self, BenchError> {
+        let baseline = slack.map(|_| process_pss()).transpose()?;
         Ok(Self {
             baseline,
+            slack: slack.unwrap_or_default(),
             spill_in_memory: matches!(spill, Spill::Ram),
             held: Held::default(),
         })
     }
 
-    /// Measures, and compares with the arena as executed, which is at most the budget.
-    pub(super) fn look(&mut self, frozen: &Frozen, steps: u64) -> Result<(), BenchError> {
-        let usage = frozen.usage()?;
-        let arena = frozen.arena_bytes();
+    /// Takes a measurement, and compares it with the arena, which is at most the budget.
+    pub(crate) fn look(
+        &mut self,
+        usage: &Usage,
+        arena: Bytes,
+        steps: u64,
+    ) -> Result<(), BenchError> {
         self.held.arena = self.held.arena.max(usage.arena_allocated);
         self.held.spill = self.held.spill.max(usage.spill_allocated);
         allow(steps, "in the arena", usage.arena_allocated, arena)?;
@@ -62,12 +71,17 @@ impl Watch {
             let process = Bytes(usage.pss.0.saturating_sub(baseline.0.saturating_add(spill)));
             self.held.process = self.held.process.max(Some(process));
             let what = "beside spill tier and baseline";
-            allow(steps, what, process, Bytes(arena.0 + SLACK_BYTES))?;
+            allow(
+                steps,
+                what,
+                process,
+                Bytes(arena.0.saturating_add(self.slack)),
+            )?;
         }
         Ok(())
     }
 
-    pub(super) const fn held(&self) -> Held {
+    pub(crate) const fn held(&self) -> Held {
         self.held
     }
 }
