@@ -126,7 +126,8 @@ impl BenchError {
             Self::Trace { .. } => "trace",
             Self::PlanFile { .. } => "plan_file",
             Self::Device(_) => "device",
-            Self::Plan(PlanError::OpTooLarge { .. }) => "budget",
+            Self::Plan(PlanError::OpTooLarge { .. })
+            | Self::Runtime(RuntimeError::OpTooLarge { .. }) => "budget",
             Self::Plan(PlanError::NoSchedule { .. }) => "no_schedule",
             Self::Plan(_) => "plan",
             Self::Violation(_) => "violation",

@@ -3,6 +3,8 @@
 //! In and out: a tensor of 32-bit floats for each, by its name. A convolution's weights have the
 //! shape (output channels, rows, columns, input channels). Guarantees: a file is there whole or not
 //! at all; one that does not fit the model changes nothing of it.
+//!
+//! Limits: the machine is little-endian, as the format is.
 
 use std::fs;
 use std::io;
@@ -62,7 +64,8 @@ pub fn save(path: &Path, model: &Model, runtime: &mut Runtime) -> Result<(), Wei
         contents.push((kept, kept.read(runtime)?));
     }
     let mut tensors = Vec::new();
-    for (kept, bytes) in &contents {
+    for (kept, numbers) in &contents {
+        let bytes = bytemuck::cast_slice(numbers);
         let view = TensorView::new(Dtype::F32, kept.weights.shape.clone(), bytes);
         tensors.push((
             &kept.weights.name,
@@ -98,7 +101,7 @@ pub fn load(path: &Path, model: &Model, runtime: &mut Runtime) -> Result<(), Wei
                 weights.name
             )));
         }
-        contents.push((kept.tensor, tensor.data()));
+        contents.push((kept, tensor.data()));
     }
     if tensors.len() != contents.len() {
         let (wanted, found) = (contents.len(), tensors.len());
@@ -109,8 +112,11 @@ pub fn load(path: &Path, model: &Model, runtime: &mut Runtime) -> Result<(), Wei
             found: format!("{found} tensors"),
         });
     }
-    for (tensor, bytes) in contents {
-        runtime.write(tensor, 0, bytes)?;
+    for (kept, bytes) in contents {
+        // A file has them in little-endian order, and anywhere.
+        let (numbers, _) = bytes.as_chunks();
+        let numbers = numbers.iter().map(|number| f32::from_le_bytes(*number));
+        kept.write(runtime, &numbers.collect::<Vec<f32>>())?;
     }
     Ok(())
 }

@@ -14,8 +14,7 @@ use crate::train::model::{Network, Start, Weights};
 pub struct Kept {
     /// What they are.
     pub weights: Weights,
-    /// Where.
-    pub tensor: Tensor,
+    pub(super) tensor: Tensor,
 }
 
 /// A parameter.
@@ -75,14 +74,17 @@ impl State {
         })
     }
 
-    /// What makes up the model: parameters and running statistics.
-    pub fn model(&self) -> impl Iterator<Item = &Kept> {
-        let parameters = self
-            .parameters
+    /// What is learnt.
+    pub fn parameters(&self) -> impl Iterator<Item = &Kept> {
+        self.parameters
             .iter()
             .flatten()
-            .map(|parameter| &parameter.kept);
-        parameters.chain(self.statistics.iter().flatten())
+            .map(|parameter| &parameter.kept)
+    }
+
+    /// What makes up the model: parameters and running statistics.
+    pub fn model(&self) -> impl Iterator<Item = &Kept> {
+        self.parameters().chain(self.statistics.iter().flatten())
     }
 
     /// The SHA-256 of all numbers that last, momenta included.
@@ -98,7 +100,7 @@ impl State {
         let mut hash = Sha256::new();
         for kept in self.model().chain(momenta) {
             hash.update(&kept.weights.name);
-            hash.update(kept.read(runtime)?);
+            hash.update(bytemuck::cast_slice::<f32, u8>(&kept.read(runtime)?));
         }
         Ok(hash.finalize().into())
     }
@@ -114,14 +116,22 @@ impl State {
 }
 
 impl Kept {
-    /// Its bytes: 32-bit floats in the order of the machine.
+    /// Its numbers.
     ///
     /// # Errors
     /// If they cannot be read.
-    pub fn read(&self, runtime: &mut Runtime) -> Result<Vec<u8>, RuntimeError> {
-        let mut bytes = vec![0; self.weights.floats() * size_of::<f32>()];
-        runtime.read(self.tensor, 0, &mut bytes)?;
-        Ok(bytes)
+    pub fn read(&self, runtime: &mut Runtime) -> Result<Vec<f32>, RuntimeError> {
+        let mut numbers = vec![0.0; self.weights.floats()];
+        runtime.read(self.tensor, 0, bytemuck::cast_slice_mut(&mut numbers))?;
+        Ok(numbers)
+    }
+
+    /// Overwrites its first numbers.
+    ///
+    /// # Errors
+    /// If they are too many, or cannot be written.
+    pub fn write(&self, runtime: &mut Runtime, numbers: &[f32]) -> Result<(), RuntimeError> {
+        runtime.write(self.tensor, 0, bytemuck::cast_slice(numbers))
     }
 }
 
