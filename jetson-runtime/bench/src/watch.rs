@@ -11,9 +11,9 @@ use vtensor::Bytes;
 
 use crate::error::BenchError;
 
-/// What a process may hold beside arena and spill tier while one plan is executed: the stacks of two
-/// engines, the program's tables in executed form, code and heap that it touches for the first
-/// time.
+/// What a process may hold beside arena and spill tier while one plan is executed: the stacks of
+/// two engines, the program's tables in executed form, code and heap that it touches for the
+/// first time.
 pub const SLACK_BYTES: u64 = 4 << 20;
 /// The same where plans are made too: what planning works on is not given back to the system.
 pub const PLANNING_SLACK_BYTES: u64 = 24 << 20;

@@ -18,10 +18,10 @@ Examples:
       Where copies are slow: which policy waits least? Medians of five interleaved runs.
   vtensor-bench train --model resnet20 --data cifar-10-batches-bin --epochs 2 --save r20.safetensors
 
-What is counted: images/s and step are the median over steps with a full batch that a frozen program
-ran after another such step; predicted is the cost model's time for it. Stall, moved and total are of
-the whole training, with recording, planning and evaluation. Held is memory of the arena; JSON also
-has the process's PSS, less what it held before, less a spill tier in memory.
+What is counted: images/s and step are the median over steps with a full batch that a frozen
+program ran after another such step; predicted is the cost model's time for it. Stall, moved and
+total are of the whole training, with recording, planning and evaluation. Held is memory of the
+arena; JSON also has the process's PSS, less what it held before, less a spill tier in memory.
 
 Exit status 1 also if the results of a run are not, to the bit, those without a limit, or if more
 memory was held than the budget allows.";
@@ -55,7 +55,7 @@ pub struct TrainArgs {
     /// Where to put what leaves memory: ram, or file:FOLDER for an unlinked file there
     #[arg(long, value_name = "TIER", default_value_t = SpillArg::Ram)]
     pub spill: SpillArg,
-    /// How many training steps, in as many epochs as that takes [default: of resnet20, 24]
+    /// How many training steps, in as many epochs as that takes [default: of resnet20, 32]
     #[arg(long, value_name = "N", conflicts_with = "epochs")]
     pub steps: Option<NonZeroU32>,
     /// How often to see every image [default: of digits, 10]

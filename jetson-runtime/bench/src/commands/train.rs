@@ -39,7 +39,7 @@ const RESNET20: Defaults = Defaults {
     network: zoo::resnet20,
     batch: 64,
     learning_rate: 0.05,
-    steps: |_| 24,
+    steps: |_| 32,
 };
 
 pub(super) fn run(args: &TrainArgs, json: bool) -> Result<Answer, BenchError> {

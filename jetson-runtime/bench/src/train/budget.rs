@@ -126,6 +126,9 @@ impl fmt::Display for PoliciesArg {
 
 #[cfg(test)]
 mod tests {
+    use lgm::trace::{Builder, OpSpec, Phase, Tensor};
+    use vtensor::TensorKind;
+
     use super::*;
 
     #[test]
@@ -152,11 +155,41 @@ mod tests {
         }
     }
 
+    /// A value idles while another one is made and used.
+    fn trace() -> Trace {
+        let mut builder = Builder::new("idle", 1, "none", &["host"]);
+        for name in ["a", "b", "c"] {
+            builder.tensor(Tensor {
+                name: name.into(),
+                bytes: Bytes(SIZE),
+                kind: TensorKind::Activation,
+                persistent: false,
+            });
+        }
+        for (reads, writes, allocs, frees) in [
+            (&[][..], 0, &[0][..], &[][..]),
+            (&[], 1, &[1], &[]),
+            (&[1], 2, &[2], &[1]),
+            (&[0, 2], 0, &[], &[0, 2]),
+        ] {
+            builder.op(&OpSpec {
+                reads,
+                writes: &[writes],
+                allocs,
+                frees,
+                durations_ns: &[10_000],
+                ..OpSpec::new("op", Phase::Forward)
+            });
+        }
+        builder.finish().expect("a trace")
+    }
+
+    const SIZE: u64 = 64 << 10;
+
     #[test]
     fn the_smallest_budget_has_a_plan_and_less_has_none() {
-        let trace = lgm::trace::read(TRACE.as_bytes()).expect("a trace");
         let config = Config::default();
-        let traces = [trace];
+        let traces = [trace()];
         let Bytes(bytes) = TrainBudget::Min.resolve(&traces, &config);
         let plans = |bytes| {
             let budget = Some(Bytes(bytes));
@@ -171,16 +204,6 @@ mod tests {
         };
         assert!(plans(bytes) && !plans(bytes - STEP), "{bytes}");
         // The largest op has two of the three.
-        assert_eq!(bytes, 2 * (64 << 10));
+        assert_eq!(bytes, 2 * SIZE);
     }
-
-    /// A value that idles while another one is made and used.
-    const TRACE: &str = r#"{"header": {"schema": 1, "model": "m", "batch": 1, "optimizer": "none"},
-        "tensors": [{"id": 0, "bytes": 65536, "kind": "act"}, {"id": 1, "bytes": 65536, "kind": "act"},
-                    {"id": 2, "bytes": 65536, "kind": "act"}],
-        "ops": [
-          {"name": "a", "ph": "fwd", "reads": [], "writes": [0], "allocs": [0], "frees": [], "dur_us": {"host": 10}},
-          {"name": "b", "ph": "fwd", "reads": [], "writes": [1], "allocs": [1], "frees": [], "dur_us": {"host": 10}},
-          {"name": "c", "ph": "fwd", "reads": [1], "writes": [2], "allocs": [2], "frees": [1], "dur_us": {"host": 10}},
-          {"name": "d", "ph": "bwd", "reads": [0, 2], "writes": [0], "allocs": [], "frees": [0, 2], "dur_us": {"host": 10}}]}"#;
 }

@@ -33,8 +33,8 @@ pub struct RunReport {
     pub loss_last: f32,
     /// SHA-256, in hexadecimal, of the bits of all losses, in the order of steps.
     pub losses_digest: String,
-    /// Whether losses, accuracies, final parameters, momenta and running statistics are those of the
-    /// first run without a limit, in every repeat.
+    /// Whether losses, accuracies, final parameters, momenta and running statistics are those of
+    /// the first run without a limit, in every repeat.
     pub bit_identical: bool,
     /// The share of held-out images that the final model has right.
     pub test_accuracy: f64,

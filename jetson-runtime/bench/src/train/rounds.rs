@@ -2,8 +2,8 @@
 //!
 //! In: a task, policies, a budget. Out: a report for each. The run without a limit comes first: its
 //! recording says what the budget is a share of, and its results are what the others' must be.
-//! Repeats are interleaved, policy by policy, so that a machine that changes its pace meanwhile does
-//! so for all of them.
+//! Repeats are interleaved, policy by policy, so that a machine that changes its pace meanwhile
+//! does so for all of them.
 
 use std::path::Path;
 

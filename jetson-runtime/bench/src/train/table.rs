@@ -93,9 +93,9 @@ fn notes(report: &TrainReport) -> String {
     if let Some(first) = report.runs.first() {
         let _ = writeln!(
             text,
-            "The loss was {:.4} after the first step. Results are identical if every loss, accuracy, \
-             final parameter,\nmomentum and running statistic is, to the bit, that of the first run \
-             without a limit.",
+            "The loss was {:.4} after the first step. Results are identical if every loss, \
+             accuracy, final\nparameter, momentum and running statistic is, to the bit, that of \
+             the first run without a limit.",
             first.loss_first
         );
     }

@@ -4,8 +4,8 @@
 //! label and 3 × 32 × 32 pixels, colour by colour. Out: images with the colours of each pixel side
 //! by side. Guarantees: what is no such file is an error that says what was wanted.
 //!
-//! Source of the format: A. Krizhevsky, *Learning Multiple Layers of Features from Tiny Images*, 2009,
-//! and the description beside the data.
+//! Source of the format: A. Krizhevsky, *Learning Multiple Layers of Features from Tiny Images*,
+//! 2009, and the description beside the data.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! *Optical Recognition of Handwritten Digits*: 1,797 real images of 8 × 8 pixels, built in.
 //!
-//! Source and licence: `data/README.md` of this crate (CC BY 4.0). The file has no split of its own;
-//! a fifth is held out, drawn once and for all.
+//! Source and licence: `data/README.md` of this crate (CC BY 4.0). The file has no split of its
+//! own; a fifth is held out, drawn once and for all.
 
 use std::io::Read;
 

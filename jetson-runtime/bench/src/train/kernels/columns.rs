@@ -1,7 +1,7 @@
 //! Some neighbouring channels of a batch, pixel by pixel.
 //!
-//! Channels are taken a cache line at a time: sums then stay in registers, and a pass over the batch
-//! reads each line once. Channels that do not fill a line are taken one by one.
+//! Channels are taken a cache line at a time: sums then stay in registers, and a pass over the
+//! batch reads each line once. Channels that do not fill a line are taken one by one.
 
 /// Channels at a time: the floats of a cache line.
 const LINE: usize = 16;

@@ -37,9 +37,9 @@ impl Convolution {
         });
     }
 
-    /// Calls `visit` for each line of each window, in the order of the matrix, with how many numbers
-    /// of it lie left of the image and which numbers of the batch the rest of it is; what is missing
-    /// then lies right of the image.
+    /// Calls `visit` for each line of each window, in the order of the matrix, with how many
+    /// numbers of it lie left of the image and which numbers of the batch the rest of it is; what
+    /// is missing then lies right of the image.
     fn each_line(&self, rows: Range<usize>, mut visit: impl FnMut(usize, Range<usize>)) {
         let (input, output) = (self.input, self.output());
         let channels = input.channels;

@@ -56,7 +56,7 @@ impl MaxPool {
         }
     }
 
-    /// Calls `visit` for each pixel of each window with where the pixel and the window's output are.
+    /// Calls `visit` for each pixel of each window with where pixel and output of the window are.
     fn each_pixel(&self, output_floats: usize, mut visit: impl FnMut(usize, usize)) {
         let channels = self.input.channels;
         let (shape, size) = (self.output(), self.size);

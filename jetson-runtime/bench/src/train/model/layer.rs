@@ -72,11 +72,12 @@ impl Weights {
 }
 
 impl Layer {
-    /// What it learns. Bounds are those of He et al. for rectifiers: the variance of a sum of
-    /// `inputs` products stays that of one input.
+    /// What it learns. Bounds of convolutions are those of He et al. for rectifiers: the variance
+    /// of a sum of `inputs` products stays that of one input. Linear layers, after which nothing
+    /// is normalised, begin smaller: the first loss is then near that of a guess.
     #[must_use]
     pub fn parameters(&self) -> Vec<Weights> {
-        let he = |inputs: usize| Start::Uniform((6.0 / inputs as f32).sqrt());
+        let uniform = |gain: f32, inputs: usize| Start::Uniform((gain / inputs as f32).sqrt());
         match self.kind {
             Kind::Convolution(Convolution {
                 input,
@@ -86,14 +87,14 @@ impl Layer {
             }) => {
                 let inputs = kernel * kernel * input.channels;
                 let shape = vec![channels, kernel, kernel, input.channels];
-                vec![self.weights("weight", shape, he(inputs))]
+                vec![self.weights("weight", shape, uniform(6.0, inputs))]
             }
             Kind::BatchNorm(channels) => vec![
                 self.weights("weight", vec![channels], Start::Constant(1.0)),
                 self.weights("bias", vec![channels], Start::Constant(0.0)),
             ],
             Kind::Linear(Linear { inputs, outputs }) => vec![
-                self.weights("weight", vec![outputs, inputs], he(inputs)),
+                self.weights("weight", vec![outputs, inputs], uniform(1.0, inputs)),
                 self.weights("bias", vec![outputs], Start::Constant(0.0)),
             ],
             Kind::Relu | Kind::MaxPool(_) | Kind::AveragePool(_) | Kind::Shortcut { .. } => {
