@@ -65,6 +65,28 @@ fn the_table_says_what_was_trained_and_found() {
 }
 
 #[test]
+fn a_folder_of_cifar_10_is_trained_on() {
+    let folder = Folder::new();
+    // Two images in each file, of one colour each; a label and 3 x 1024 pixels.
+    let record = |label: u8| [&[label][..], &[25 * label; 3072]].concat();
+    for batch in 1..=5 {
+        let name = format!("data_batch_{batch}.bin");
+        fs::write(folder.path(&name), [record(batch), record(9)].concat()).expect("written");
+    }
+    fs::write(folder.path("test_batch.bin"), record(9).repeat(2)).expect("written");
+    let data = folder.path("");
+    let args = [
+        "--data", &data, "--batch", "4", "--steps", "5", "--policy", "vtensor",
+    ];
+    let output = bench(&[&["train", "--model", "resnet20"], &args[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = text(&output.stdout);
+    let wanted = "resnet20 on CIFAR-10: 10 images to learn from, 2 held out";
+    assert!(text.contains(wanted), "{text}");
+    assert_eq!(text.matches("identical\n").count(), 2, "{text}");
+}
+
+#[test]
 fn parameters_are_saved_and_loaded() {
     let folder = Folder::new();
     let file = folder.path("digits.safetensors");

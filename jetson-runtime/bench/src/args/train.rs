@@ -14,8 +14,9 @@ Examples:
       A small network learns handwritten digits: without a limit, then in half of the memory.
   vtensor-bench train --budget min --spill file:/var/tmp
       In the smallest budget that each policy has a plan for, spilling to a file.
-  vtensor-bench train --model resnet20 --link-gbps 0.5 --repeat 5
-      Where copies are slow: which policy waits least? Medians of five interleaved runs.
+  vtensor-bench train --link-gbps 0.25 --repeat 5
+      Over a link that is slow beside this training: which policy waits least? Medians of five
+      interleaved runs; rates within 3 % are called a tie.
   vtensor-bench train --model resnet20 --data cifar-10-batches-bin --epochs 2 --save r20.safetensors
 
 What is counted: images/s and step are the median over steps with a full batch that a frozen
