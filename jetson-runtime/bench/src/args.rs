@@ -1,5 +1,6 @@
 //! The command line.
 
+mod spill;
 mod train;
 
 use std::num::NonZeroU32;
@@ -10,7 +11,8 @@ use lgm::policy::Policy;
 use vtensor::PageBytes;
 
 use crate::trace_file;
-use crate::value::{self, BudgetArg, SpillArg};
+use crate::value::{self, BudgetArg};
+pub use spill::{IoArg, SpillArgs};
 pub use train::{ModelArg, TrainArgs};
 
 const LONG_ABOUT: &str = "\
@@ -73,6 +75,13 @@ Times are predicted, each over the time of the step without a limit; every plan 
 status 1 if vtensor finds no plan somewhere, or if a plan of any policy breaks a rule; that another
 policy finds none is part of the result. Budgets below 1.25 times the largest op are left out.";
 
+const PROBE_EXAMPLES: &str = "\
+Example:
+  vtensor-bench probe /var/tmp
+
+Takes 64 MiB of space and about five seconds: a second for each way to reach the folder. A GPU is not
+probed yet; there is no CUDA backend.";
+
 /// The command line.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "vtensor-bench", version, long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
@@ -104,6 +113,20 @@ pub enum Command {
     /// Train for real inside a budget, and compare with training without a limit
     #[command(after_help = train::EXAMPLES)]
     Train(TrainArgs),
+    /// Measure what spilling to a folder achieves on this machine
+    #[command(after_help = PROBE_EXAMPLES)]
+    Probe(ProbeArgs),
+}
+
+/// Arguments of `probe`.
+#[derive(Clone, Debug, Args)]
+pub struct ProbeArgs {
+    /// A folder on the disk in question
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+    /// Accept a folder whose files are in memory
+    #[arg(long)]
+    pub memory_backed: bool,
 }
 
 /// What to plan.
@@ -183,9 +206,9 @@ pub struct ReplayArgs {
     /// What to plan.
     #[command(flatten)]
     pub task: TaskArgs,
-    /// Where to put what leaves memory: ram, or file:FOLDER for an unlinked file there
-    #[arg(long, value_name = "TIER", default_value_t = SpillArg::Ram)]
-    pub spill: SpillArg,
+    /// Where pieces go.
+    #[command(flatten)]
+    pub spill: SpillArgs,
     /// How many training steps to execute
     #[arg(long, value_name = "N", default_value = "3")]
     pub steps: NonZeroU32,
@@ -251,7 +274,7 @@ impl ReplayArgs {
     pub fn bundled() -> Self {
         Self {
             task: TaskArgs::bundled(),
-            spill: SpillArg::Ram,
+            spill: SpillArgs::default(),
             steps: const { NonZeroU32::new(3).expect("3 is not 0") },
             scale: 1.0 / 16.0,
             paced: false,
@@ -295,7 +318,10 @@ mod tests {
         let Some(Command::Replay(replay)) = cli.command else {
             panic!("{cli:?}");
         };
-        assert_eq!(replay.spill, SpillArg::File("/var/tmp".into()));
+        assert_eq!(
+            replay.spill.spill,
+            crate::value::SpillArg::File("/var/tmp".into())
+        );
         assert_eq!(
             (replay.steps.get(), replay.scale, replay.paced),
             (9, 0.125, true)

@@ -45,6 +45,7 @@ fn task(network: fn(vtensor_bench::train::model::Shape, usize) -> Network, data:
         seed: 7,
         load: None,
         spill: Spill::Ram,
+        storage: jetson_runtime::StorageOptions::default(),
         link: None,
         watch_process: false,
     }

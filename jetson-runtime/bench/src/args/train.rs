@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::spill::SpillArgs;
 use crate::train::budget::{PoliciesArg, TrainBudget};
-use crate::value::{self, SpillArg};
+use crate::value;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -53,9 +54,9 @@ pub struct TrainArgs {
     /// between them, or all. Without a limit is always run first, to compare with
     #[arg(long, value_name = "POLICY", default_value = "all")]
     pub policy: PoliciesArg,
-    /// Where to put what leaves memory: ram, or file:FOLDER for an unlinked file there
-    #[arg(long, value_name = "TIER", default_value_t = SpillArg::Ram)]
-    pub spill: SpillArg,
+    /// Where pieces go.
+    #[command(flatten)]
+    pub spill: SpillArgs,
     /// How many training steps, in as many epochs as that takes [default: of resnet20, 32]
     #[arg(long, value_name = "N", conflicts_with = "epochs")]
     pub steps: Option<NonZeroU32>,

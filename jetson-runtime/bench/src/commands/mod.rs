@@ -3,6 +3,7 @@
 mod bundled;
 mod compare;
 mod plan;
+mod probe;
 mod replay;
 mod train;
 mod verify;
@@ -31,5 +32,6 @@ pub fn run(cli: &Cli) -> Result<Answer, BenchError> {
         Some(Command::Replay(args)) => replay::run(args, cli.json),
         Some(Command::Compare(args)) => compare::run(args, cli.json),
         Some(Command::Train(args)) => train::run(args, cli.json),
+        Some(Command::Probe(args)) => probe::run(args, cli.json),
     }
 }

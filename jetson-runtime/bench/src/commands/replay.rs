@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use jetson_runtime::Spill;
-
 use crate::args::ReplayArgs;
 use crate::commands::Answer;
 use crate::error::BenchError;
@@ -13,7 +11,6 @@ use crate::progress::Progress;
 use crate::replay::{Outcome, Settings, replay};
 use crate::report::{ReplayReport, to_json};
 use crate::text::Seconds;
-use crate::value::SpillArg;
 use crate::watch::SLACK_BYTES;
 use vtensor::Bytes;
 
@@ -57,10 +54,8 @@ pub(super) fn good(report: &ReplayReport) -> bool {
 
 pub(super) fn settings(args: &ReplayArgs) -> Settings {
     Settings {
-        spill: match &args.spill {
-            SpillArg::Ram => Spill::Ram,
-            SpillArg::File(folder) => Spill::File(folder.clone()),
-        },
+        spill: args.spill.tier(),
+        storage: args.spill.storage(),
         steps: args.steps,
         scale: args.scale,
         paced: args.paced,

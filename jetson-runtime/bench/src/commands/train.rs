@@ -1,6 +1,5 @@
 //! `train`: real training inside too little memory, by several policies.
 
-use jetson_runtime::Spill;
 use lgm::policy::Policy;
 use lgm::profile::Link;
 
@@ -15,7 +14,6 @@ use crate::train::model::{Network, zoo};
 use crate::train::rounds::Plan;
 use crate::train::run::Task;
 use crate::train::table::table;
-use crate::value::SpillArg;
 
 /// What each copy takes on a slow link beside its bytes.
 const LINK_LATENCY_NS: u64 = 20_000;
@@ -96,10 +94,8 @@ fn task(args: &TrainArgs) -> Result<Task, BenchError> {
         data,
         seed: args.seed,
         load: args.load.clone(),
-        spill: match &args.spill {
-            SpillArg::Ram => Spill::Ram,
-            SpillArg::File(folder) => Spill::File(folder.clone()),
-        },
+        spill: args.spill.tier(),
+        storage: args.spill.storage(),
         link: args.link_gbps.map(|gbps| Link {
             out_bps: gbps * 1e9,
             in_bps: gbps * 1e9,

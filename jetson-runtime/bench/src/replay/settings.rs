@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use jetson_runtime::{Options, Spill, Throttle};
+use jetson_runtime::{Options, Spill, StorageOptions, Throttle};
 use lgm::plan::Plan;
 use nix::unistd::{SysconfVar, sysconf};
 use vtensor::{Bytes, PageBytes, limits};
@@ -12,6 +12,9 @@ use vtensor::{Bytes, PageBytes, limits};
 pub struct Settings {
     /// Where pieces go.
     pub spill: Spill,
+    /// How a spill file is used. At a smaller scale it goes through the page cache, unsealed: its
+    /// pieces are smaller than any block.
+    pub storage: StorageOptions,
     /// Training steps.
     pub steps: NonZeroU32,
     /// Executed size over planned size, above 0 and at most 1; see [`Executed::page_of`].
@@ -31,9 +34,10 @@ pub struct Settings {
 impl Settings {
     /// Three steps in RAM at the smallest size, as fast as they go.
     #[must_use]
-    pub const fn quick() -> Self {
+    pub fn quick() -> Self {
         Self {
             spill: Spill::Ram,
+            storage: StorageOptions::default(),
             steps: const { NonZeroU32::new(3).expect("3 is not 0") },
             scale: f64::MIN_POSITIVE,
             paced: false,
@@ -49,6 +53,7 @@ impl Settings {
         Options {
             executed_page: Some(Executed::page_of(plan.program.page_bytes, self.scale)),
             spill: self.spill.clone(),
+            storage: self.storage,
             throttle: paced.then(|| Throttle::of(&plan.profile.link, self.time_scale)),
             lazy_page_tables: self.lazy_page_tables,
             ..Options::default()

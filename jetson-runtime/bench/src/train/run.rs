@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use jetson_runtime::{Config, Spill, Throttle};
+use jetson_runtime::{Config, Spill, StorageOptions, Throttle};
 use lgm::policy::Policy;
 use lgm::profile::Link;
 use lgm::trace::Trace;
@@ -38,6 +38,8 @@ pub struct Task {
     pub load: Option<PathBuf>,
     /// Where pieces go.
     pub spill: Spill,
+    /// How a spill file is used.
+    pub storage: StorageOptions,
     /// The link that copies are slowed down to.
     pub link: Option<Link>,
     /// Whether to check what the process holds. It must do nothing else meanwhile.
@@ -92,6 +94,7 @@ impl Task {
             budget,
             policy,
             spill: self.spill.clone(),
+            storage: self.storage,
             throttle: self.link.as_ref().map(|link| Throttle::of(link, 1.0)),
             ..Config::default()
         }
