@@ -79,8 +79,8 @@ const PROBE_EXAMPLES: &str = "\
 Example:
   vtensor-bench probe /var/tmp
 
-Takes 64 MiB of space and about five seconds: a second for each way to reach the folder. A GPU is not
-probed yet; there is no CUDA backend.";
+Takes 64 MiB of space and about five seconds: a second for each way to reach the folder. A GPU is
+not probed yet; there is no CUDA backend.";
 
 /// The command line.
 #[derive(Clone, Debug, Parser)]
