@@ -16,6 +16,9 @@ use vtensor::Bytes;
 use crate::error::RuntimeError;
 use crate::memory;
 
+/// Memory that is asked for at once.
+const CLAIM_BYTES_MAX: u64 = 4 << 20;
+
 /// The pages of a budget.
 #[derive(Debug)]
 pub(crate) struct Arena {
@@ -50,14 +53,18 @@ impl Arena {
         Ok(Self { file, bytes })
     }
 
-    /// Allocates the pages of a range, so that no access to it can fail.
+    /// Allocates the pages of a range, so that no access to it can fail. In parts: the kernel does
+    /// not swap what is being allocated, and would kill the process where memory is short.
     pub(crate) fn claim(&self, start: u64, end: u64) -> Result<(), RuntimeError> {
-        let (offset, length) = self.range(start, end);
-        if length == 0 {
-            return Ok(());
+        let mut done = start;
+        while done < end {
+            let part_end = end.min(done + CLAIM_BYTES_MAX);
+            let (offset, length) = self.range(done, part_end);
+            posix_fallocate(&self.file, offset, length)
+                .map_err(RuntimeError::system("allocate the pages of the arena"))?;
+            done = part_end;
         }
-        posix_fallocate(&self.file, offset, length)
-            .map_err(RuntimeError::system("allocate the pages of the arena"))
+        Ok(())
     }
 
     /// Gives the pages of a range back to the system; what they hold is gone.
