@@ -22,7 +22,7 @@ mod free_count;
 pub mod graph;
 pub mod layout;
 pub mod moves;
-mod packing;
+pub mod packing;
 pub mod plan;
 pub mod plan_file;
 pub mod planner;

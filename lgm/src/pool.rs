@@ -8,7 +8,7 @@ use vtensor::limits::TENSOR_ALIGN;
 use vtensor::{Bytes, PageBytes, TensorId};
 
 use crate::graph::{Graph, Holding};
-use crate::packing::{Block, pack};
+use crate::packing::{Block, Effort, pack};
 
 /// Where the pool's tensors are.
 #[derive(Debug)]
@@ -22,29 +22,24 @@ impl Pool {
     #[must_use]
     pub fn pack(graph: &Graph<'_>) -> Self {
         let align = sub_page_align(graph.page);
-        let blocks: Vec<Block> = graph
+        let tensors: Vec<TensorId> = graph
             .held(Holding::Pool)
-            .map(|(tensor, node)| Block {
-                tensor,
-                life: graph.life(tensor),
-                bytes: graph
-                    .skeleton
-                    .tensor(tensor)
-                    .bytes
-                    .0
-                    .next_multiple_of(align),
-                whole_life: node.persistent,
-            })
+            .map(|(tensor, _)| tensor)
             .collect();
+        let block = |&tensor: &TensorId| {
+            let bytes = graph.skeleton.tensor(tensor).bytes.0;
+            let life = graph.life(tensor);
+            Block::once(bytes.next_multiple_of(align), life.start, life.end)
+        };
+        let blocks: Vec<Block> = tensors.iter().map(block).collect();
+        let packing = pack(&blocks, u64::MAX, Effort::NONE);
         let mut offsets = vec![None; graph.skeleton.tensors.len()];
-        let mut bytes = 0;
-        for (block, offset) in pack(blocks) {
-            offsets[block.tensor.index()] = Some(offset);
-            bytes = bytes.max(offset + block.bytes);
+        for (tensor, offset) in tensors.iter().zip(packing.offsets) {
+            offsets[tensor.index()] = Some(offset);
         }
         Self {
             offsets,
-            bytes: Bytes(bytes),
+            bytes: Bytes(packing.height),
         }
     }
 

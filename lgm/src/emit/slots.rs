@@ -9,7 +9,7 @@ use vtensor::{Bytes, PieceRun, StepRange, TensorId};
 
 use crate::graph::{Graph, Holding};
 use crate::moves::Move;
-use crate::packing::{Block, pack};
+use crate::packing::{Block, Effort, pack};
 use crate::pool::sub_page_align;
 
 /// The slots of a layout.
@@ -53,27 +53,26 @@ impl Slots {
         }
         let page = graph.page.get();
         let align = SLOT_ALIGN.max(sub_page_align(graph.page));
-        let mut blocks = Vec::new();
+        let (mut blocks, mut owners) = (Vec::new(), Vec::new());
         for (row, span) in span.iter().enumerate() {
             let Some((first, life)) = span else { continue };
             let tensor = TensorId::from_index(row);
             let bytes = graph.skeleton.tensor(tensor).bytes.0 - u64::from(*first) * page;
-            blocks.push(Block {
-                tensor,
-                life: *life,
-                bytes: bytes.next_multiple_of(align),
-                whole_life: graph.node(tensor).persistent,
+            let bytes = bytes.next_multiple_of(align);
+            blocks.push(match graph.node(tensor).persistent {
+                true => Block::once(bytes, 0, u32::MAX),
+                false => Block::once(bytes, life.start, life.end),
             });
+            owners.push((tensor, *first));
         }
+        let packing = pack(&blocks, u64::MAX, Effort::NONE);
         let mut slots = Self {
             base: vec![None; tensors],
             page,
-            bytes: Bytes(0),
+            bytes: Bytes(packing.height),
         };
-        for (block, offset) in pack(blocks) {
-            let first = span[block.tensor.index()].map_or(0, |(first, _)| first);
-            slots.base[block.tensor.index()] = Some((first, offset));
-            slots.bytes = Bytes(slots.bytes.0.max(offset + block.bytes));
+        for ((tensor, first), offset) in owners.into_iter().zip(packing.offsets) {
+            slots.base[tensor.index()] = Some((first, offset));
         }
         slots
     }
