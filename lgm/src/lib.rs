@@ -22,6 +22,7 @@ mod free_count;
 pub mod graph;
 pub mod layout;
 pub mod moves;
+pub mod packed;
 pub mod packing;
 pub mod plan;
 pub mod plan_file;

@@ -12,6 +12,7 @@ use crate::demand::{op_pages, peak_bytes};
 use crate::emit::emit;
 use crate::graph::{Granularity, Graph};
 use crate::layout::{Effort, layout};
+use crate::packed;
 use crate::plan::{Origin, Plan};
 use crate::policy::{self, Policy, Task};
 use crate::pool::Pool;
@@ -21,7 +22,7 @@ use crate::queues::Pages;
 use crate::schedule::Schedule;
 use crate::skeleton::Skeleton;
 
-/// Tensors below this share of a page live in the pool; the first is the best for most models.
+/// Tensors below this share of a page live in the pool (contiguous: of [`packed::POOL_OF`]); the first is the best for most models.
 const POOL_SHARES: [u64; 4] = [4, 8, 16, 2];
 /// Thousandths of the pages that schedules leave free until one has a layout that wastes as good as
 /// nothing; the rest of them is tried with whatever waste the budget allows.
@@ -166,8 +167,11 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
         return Err(PlanError::Skeleton(nothing.into()));
     }
     let page = request.page.unwrap_or(request.profile.page_bytes);
+    if request.policy.is_contiguous() {
+        return plan_contiguous(request, page);
+    }
     let unlimited = request.policy == Policy::None;
-    let (graph, pool) = graph_and_pool(request, page);
+    let (graph, pool) = graph_and_pool(request, page, page);
     let pool_pages = u64::from(pool.pages(page));
     let pages = Pages::of(&graph);
     let most = pages.live.iter().copied().max().unwrap_or(0);
@@ -211,14 +215,53 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
     })
 }
 
+/// Plans with whole tensors in one contiguous arena. They are counted in small units, and `page` is
+/// only what the program's arena is made of.
+fn plan_contiguous(request: &Request<'_>, page: PageBytes) -> Result<Planned, PlanError> {
+    let (graph, pool) = graph_and_pool(request, packed::UNIT, packed::POOL_OF);
+    let need = Need::largest(request.skeleton, &graph, &pool);
+    let arena = packed::Arena {
+        bytes: request.budget,
+        page,
+    };
+    let units = request.budget.0 / page.get() * (page.get() / packed::UNIT.get());
+    if need.pages + u64::from(pool.pages(packed::UNIT)) > units {
+        return Err(PlanError::OpTooLarge {
+            need,
+            budget: request.budget,
+        });
+    }
+    let link = &request.profile.link;
+    match packed::plan(request.policy, &graph, link, arena) {
+        Some(packed) => {
+            let found = Found {
+                peak_pages: u32::try_from(page.pages_for(packed.load))
+                    .expect("no more than the arena has"),
+                program: packed.program,
+                timeline: packed.timeline,
+            };
+            Ok(finish(request, &graph, found))
+        }
+        None => Err(PlanError::NoSchedule {
+            policy: request.policy.name(),
+            need,
+            budget: request.budget,
+        }),
+    }
+}
+
 /// The graph, with as many small tensors in the pool as leave room for every op; their place is
 /// better used, but they never leave.
-fn graph_and_pool<'a>(request: &Request<'a>, page: PageBytes) -> (Graph<'a>, Pool) {
+fn graph_and_pool<'a>(
+    request: &Request<'a>,
+    page: PageBytes,
+    pool_of: PageBytes,
+) -> (Graph<'a>, Pool) {
     let park_unused = request.policy != Policy::None;
     let with_share = |share| {
         let granularity = Granularity {
             page,
-            pool_below: page.get() / share,
+            pool_below: pool_of.get() / share,
             park_unused,
         };
         let graph = Graph::new(request.skeleton, granularity);

@@ -60,6 +60,8 @@ pub fn plan(request: &Request<'_>) -> Result<planner::Planned, PlanError> {
             Err(PlanError::OpTooLarge { .. } | PlanError::NoSchedule { .. })
         );
         let half = page.get() / 2;
+        // Contiguous tensors are not rounded to pages.
+        let coarse = coarse && !request.policy.is_contiguous();
         let worth_it = half >= PAGE_BYTES_TRIED_MIN || request.budget.0 / half <= PAGES_FEW;
         match PageBytes::new(half) {
             Ok(half) if coarse && request.page.is_none() && worth_it => page = half,

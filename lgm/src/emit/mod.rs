@@ -10,7 +10,7 @@ mod windows;
 use vtensor::{In, OpIndex, Out, PieceRun, Place, StepCounts, StepKind, TensorId, WindowId};
 
 use self::homes::Homes;
-use self::slots::Slots;
+pub(crate) use self::slots::Slots;
 use self::windows::{Spot, Windows};
 use crate::count::to_i64;
 use crate::layout::{Layout, Stays, Waits};
@@ -57,7 +57,7 @@ pub fn emit(layout: &Layout<'_>, pool: &Pool) -> Program {
     Program {
         page_bytes: graph.page,
         arena_pages: arena,
-        spill_bytes: slots.bytes,
+        spill_bytes: slots.bytes(),
         steps: steps(stays, waits),
         outs: outs(stays, &places, &slots),
         ins: ins(stays, waits, &places, &slots),
@@ -175,7 +175,7 @@ fn steps(stays: &Stays<'_>, waits: &Waits) -> Vec<Step> {
 }
 
 /// Counts that never decrease, this iteration's after those of the one before it.
-fn never_decreasing(waits: Vec<i64>, per_iteration: i64) -> Vec<i64> {
+pub(crate) fn never_decreasing(waits: Vec<i64>, per_iteration: i64) -> Vec<i64> {
     let most = waits.iter().copied().max().unwrap_or(i64::MIN);
     let floor = if per_iteration == 0 {
         0

@@ -14,15 +14,15 @@ use crate::pool::sub_page_align;
 
 /// The slots of a layout.
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(crate) struct Slots {
     /// For each tensor that leaves: its first piece that does, and where that is.
     base: Vec<Option<(u32, u64)>>,
     page: u64,
-    pub(super) bytes: Bytes,
+    bytes: Bytes,
 }
 
 impl Slots {
-    pub(super) fn new(graph: &Graph<'_>, moves: &[Move]) -> Self {
+    pub(crate) fn new(graph: &Graph<'_>, moves: &[Move]) -> Self {
         let tensors = graph.skeleton.tensors.len();
         let mut span: Vec<Option<(u32, StepRange)>> = vec![None; tensors];
         for m in moves.iter().filter(|m| m.out || m.read) {
@@ -77,8 +77,13 @@ impl Slots {
         slots
     }
 
+    /// How large the spill tier is.
+    pub(crate) fn bytes(&self) -> Bytes {
+        self.bytes
+    }
+
     /// Where the first of some pieces goes.
-    pub(super) fn slot(&self, tensor: TensorId, pieces: PieceRun) -> u64 {
+    pub(crate) fn slot(&self, tensor: TensorId, pieces: PieceRun) -> u64 {
         let (first, base) = self.base[tensor.index()].expect("a tensor that leaves has a slot");
         base + u64::from(pieces.first - first) * self.page
     }

@@ -11,6 +11,7 @@
 
 use super::Task;
 use super::paged::{Choice, Clock, best};
+use super::published::{Fastest, Timed, by_need, just_in_time, release};
 use crate::queues::Overfull;
 use crate::schedule::Schedule;
 
@@ -111,6 +112,27 @@ fn scores(task: Task<'_>, by: Score, weights: &Weights<'_>) -> Vec<f64> {
         }
     })
     .collect()
+}
+
+/// How many schedules each choice gets: by the time without stalls, and by that of the last one.
+pub(super) const ROUNDS: u32 = 3;
+
+/// Copies in are scheduled backwards from the next uses.
+pub(super) fn published(task: Task<'_>) -> Result<Vec<Timed>, Overfull> {
+    let mut fastest = Fastest::new();
+    for score in Score::ALL {
+        let moves = choice(task, score).moves();
+        let mut clock = Clock::new(task);
+        for _ in 0..ROUNDS {
+            let backs = just_in_time(task, &clock, &moves);
+            let made = release(task, moves.clone(), |row, _| backs[row], by_need(task));
+            if let Ok(schedule) = &made {
+                clock = Clock::simulated(task, &schedule.timeline);
+            }
+            fastest.offer(made);
+        }
+    }
+    fastest.all()
 }
 
 #[cfg(test)]

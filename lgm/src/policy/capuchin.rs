@@ -5,6 +5,10 @@
 //! each that is taken gets slots of the link for its own: the first for its out, the last for its
 //! in. What finds no slots in time comes only after everything that does, again by FT.
 //!
+//! As published, a copy in is triggered by the last op that ends before it has to start if nothing
+//! stalls. Where that was late, the trigger moves back by an eighth of the copy's time, again and
+//! again.
+//!
 //! Limits: only the swap part; recomputation is not in question here.
 //!
 //! Source: Peng et al., *Capuchin: Tensor-based GPU Memory Management for Deep Learning*, ASPLOS
@@ -14,6 +18,9 @@ use std::collections::BTreeMap;
 
 use super::Task;
 use super::paged::{Absence, Choice, Clock};
+use super::published::{Fastest, Timed, by_need, release};
+use crate::cost::copy_ns;
+use crate::moves::Move;
 use crate::queues::Overfull;
 use crate::schedule::Schedule;
 
@@ -122,6 +129,60 @@ fn mark(line: &mut Line, iteration_ns: u64, start: u64, length: u64) {
             line.entry(0).or_insert(start + length - iteration_ns);
         }
     }
+}
+
+/// How often triggers are moved.
+pub(super) const ROUNDS_MAX: u32 = 24;
+
+/// Copies in are triggered by an op, earlier where they were late.
+pub(super) fn published(task: Task<'_>) -> Result<Vec<Timed>, Overfull> {
+    let moves = choice(task).moves();
+    let steps = task.graph.steps();
+    let clock = Clock::new(task);
+    let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX / 8);
+    let in_ns = |row: usize| {
+        copy_ns(
+            moves[row].bytes,
+            task.link.in_bps,
+            task.link.copy_latency_ns,
+        )
+    };
+    let mut leads_ns: Vec<u64> = (0..moves.len()).map(in_ns).collect();
+    let mut fastest = Fastest::new();
+    for _ in 0..ROUNDS_MAX {
+        let wanted = |row: usize, m: &Move| {
+            let due = signed(clock.start_ns(m.need));
+            clock.last_step_by(due - signed(leads_ns[row]))
+        };
+        let made = release(task, moves.clone(), wanted, by_need(task));
+        let late = made
+            .as_ref()
+            .map_or(Vec::new(), |schedule| stalled(task, schedule));
+        fastest.offer(made);
+        let mut moved = false;
+        for (row, m) in moves.iter().enumerate().filter(|(_, m)| m.read) {
+            if late.get((m.need % steps) as usize) == Some(&true) {
+                leads_ns[row] = leads_ns[row].saturating_add(in_ns(row) / 8 + 1);
+                moved = true;
+            }
+        }
+        if !moved {
+            break;
+        }
+    }
+    fastest.all()
+}
+
+/// For each step, whether it starts later than the one before it ends.
+fn stalled(task: Task<'_>, schedule: &Schedule) -> Vec<bool> {
+    let mut end = 0;
+    let starts = schedule.timeline.starts_ns.iter();
+    let steps = starts.zip(&task.graph.skeleton.ops).map(|(&start, op)| {
+        let late = start > end;
+        end = start + op.duration_ns;
+        late
+    });
+    steps.collect()
 }
 
 #[cfg(test)]

@@ -14,7 +14,9 @@ use vtensor::{OpIndex, TensorId};
 
 use super::Task;
 use super::paged::{Choice, best};
+use super::published::{Fastest, Timed, by_need, release};
 use crate::graph::Holding;
+use crate::moves::Move;
 use crate::queues::Overfull;
 use crate::schedule::Schedule;
 
@@ -194,6 +196,17 @@ impl<'a> Memory<'a> {
         left.extend(gap);
         Some(())
     }
+}
+
+/// Each op fetches what the next `depth` ops use.
+pub(super) fn published(task: Task<'_>) -> Result<Vec<Timed>, Overfull> {
+    let mut fastest = Fastest::new();
+    for depth in DEPTHS {
+        let wanted = |_, m: &Move| i64::from(m.need) - i64::from(depth);
+        let made = choice(task, depth);
+        fastest.offer(made.and_then(|c| release(task, c.moves(), wanted, by_need(task))));
+    }
+    fastest.all()
 }
 
 #[cfg(test)]

@@ -12,7 +12,10 @@
 
 use super::Task;
 use super::forward::feature_maps;
+use super::forward::turn;
 use super::paged::Choice;
+use super::published::{Fastest, Timed, release};
+use crate::moves::Move;
 use crate::queues::Overfull;
 use crate::schedule::Schedule;
 
@@ -29,6 +32,16 @@ fn choice(task: Task<'_>) -> Choice<'_> {
         choice.take(row);
     }
     choice
+}
+
+/// From the turn on, copies in come in the reverse order of the copies out, each as early as there
+/// is room.
+pub(super) fn published(task: Task<'_>) -> Result<Vec<Timed>, Overfull> {
+    let turn = i64::from(turn(task));
+    let mut fastest = Fastest::new();
+    let reverse = |m: &Move| core::cmp::Reverse(m.leave);
+    fastest.offer(release(task, choice(task).moves(), |_, _| turn, reverse));
+    fastest.all()
 }
 
 #[cfg(test)]

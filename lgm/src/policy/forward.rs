@@ -43,6 +43,11 @@ pub(super) fn feeds_convolution(task: Task<'_>, row: usize) -> bool {
     let uses = graph.uses(graph.gaps()[row].tensor).iter();
     let forward = uses.filter(|u| u.step < turn && u.mode.reads());
     forward
-        .map(|u| &graph.skeleton.ops[u.step as usize])
-        .any(|op| op.name.contains("conv"))
+        .map(|u| OpIndex(u.step))
+        .any(|op| is_convolution(task, op))
+}
+
+/// Whether an op is a convolution, or the backward pass of one.
+pub(super) fn is_convolution(task: Task<'_>, op: OpIndex) -> bool {
+    task.graph.skeleton.ops[op.index()].name.contains("conv")
 }

@@ -5,8 +5,8 @@
 //! is taken as it is, and over the bytes that pass the link for it; the better choice is kept.
 //! Each step's duration is a share of the link in either direction. The copy out takes what is left
 //! of it from the last use on, the copy in what is left before the next use, and they may not meet.
-//! What the link cannot hide is taken only when nothing else is left. Pulling copies in earlier
-//! where memory permits is the work of the common prefetcher.
+//! What the link cannot hide is taken only when nothing else is left. Then copies in are pulled
+//! earlier wherever memory permits; paged, that is the work of the common prefetcher.
 //!
 //! Source: Zhang et al., *G10: Enabling An Efficient Unified GPU Memory and Storage Architecture
 //! with Smart Tensor Migrations*, MICRO 2023.
@@ -16,6 +16,7 @@ use std::collections::BinaryHeap;
 
 use super::Task;
 use super::paged::{Choice, best, idle_steps};
+use super::published::{Fastest, Timed, by_need, release};
 use crate::queues::Overfull;
 use crate::schedule::Schedule;
 
@@ -172,6 +173,16 @@ fn give(link: &mut [f64], steps: impl Iterator<Item = usize>, shares: Shares) {
         let last = row + 1 == shares.steps;
         link[step] = if last { shares.kept } else { 0.0 };
     }
+}
+
+/// Each copy in is pulled forward to where memory permits it.
+pub(super) fn published(task: Task<'_>) -> Result<Vec<Timed>, Overfull> {
+    let mut fastest = Fastest::new();
+    for benefit in Benefit::ALL {
+        let moves = choice(task, benefit).moves();
+        fastest.offer(release(task, moves, |_, _| 0, by_need(task)));
+    }
+    fastest.all()
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Policies: what moves when. Each is one file; all go through the same cost model, layout and
 //! program.
 //!
-//! The published ones are there in their *paged* variant: they choose what leaves in which gaps,
-//! and everything else is the planner's own (see `paged`). That isolates the choice.
+//! The published ones are there in two variants. *As published*, tensors are contiguous and copies
+//! in are released by the policy's own rule (see `published`). *Paged*, they choose what leaves in
+//! which gaps, and everything else is the planner's own (see `paged`): that isolates the choice. The
+//! difference between the two is what pages and windows buy.
 
 mod autoswap;
 mod capuchin;
@@ -17,6 +19,7 @@ mod lru;
 mod nnabla;
 mod none;
 mod paged;
+mod published;
 mod search;
 mod swapadvisor;
 mod vdnn;
@@ -24,61 +27,95 @@ mod vdnn;
 use core::fmt;
 use core::str::FromStr;
 
+pub use self::published::Timed;
 use crate::graph::Graph;
 use crate::profile::Link;
 use crate::queues::{Overfull, Pages};
 use crate::schedule::Schedule;
 
-/// How to choose what moves when.
+/// How to choose what moves when, and where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Policy {
     /// No limit: nothing moves. The reference for time and peak.
     None,
     /// On demand: when there is no room, the least recently used tensor leaves; it returns when an
-    /// op needs it.
+    /// op needs it (SuperNeurons, PPoPP 2018).
     Lru,
+    /// The same on pages.
+    LruPaged,
     /// Every feature map leaves in the forward pass (vDNN, MICRO 2016).
+    VdnnAll,
+    /// The same on pages.
     VdnnAllPaged,
     /// The feature maps that convolutions read leave in the forward pass (vDNN, MICRO 2016).
+    VdnnConv,
+    /// The same on pages.
     VdnnConvPaged,
     /// Feature maps leave in the order of the forward pass until the rest fits (FlashNeuron, FAST
     /// 2021).
+    Flashneuron,
+    /// The same on pages.
     FlashneuronPaged,
     /// The gaps with the most free time beside their copies (Capuchin, ASPLOS 2020).
+    Capuchin,
+    /// The same on pages.
     CapuchinPaged,
     /// The highest scores among what idles at the peak (AutoSwap, 2019).
+    Autoswap,
+    /// The same on pages.
     AutoswapPaged,
     /// The tensor with the farthest next use (the planner of SwapAdvisor, ASPLOS 2020).
+    Swapadvisor,
+    /// The same on pages.
     SwapadvisorPaged,
     /// What is not used again inside a window that runs ahead (NNabla, 2020).
+    NnablaWindow,
+    /// The same on pages.
     NnablaWindowPaged,
     /// The least recently used tensor that the next ops do not use (DeepUM, ASPLOS 2023).
+    Deepum,
+    /// The same on pages.
     DeepumPaged,
     /// The gaps with the largest area above the budget line whose copies the link can hide (G10,
     /// MICRO 2023).
+    G10,
+    /// The same on pages.
     G10Paged,
     /// The planner, with tensors moving only as a whole.
     Whole,
+    /// The same on pages.
+    WholePaged,
     /// The planner: pieces of tensors, as many as each step lacks.
     Vtensor,
 }
 
 impl Policy {
-    /// All policies.
-    pub const ALL: [Self; 13] = [
+    /// All policies, each paged one behind its contiguous variant.
+    pub const ALL: [Self; 24] = [
         Self::None,
         Self::Lru,
+        Self::LruPaged,
+        Self::VdnnAll,
         Self::VdnnAllPaged,
+        Self::VdnnConv,
         Self::VdnnConvPaged,
+        Self::Flashneuron,
         Self::FlashneuronPaged,
+        Self::Capuchin,
         Self::CapuchinPaged,
+        Self::Autoswap,
         Self::AutoswapPaged,
+        Self::Swapadvisor,
         Self::SwapadvisorPaged,
+        Self::NnablaWindow,
         Self::NnablaWindowPaged,
+        Self::Deepum,
         Self::DeepumPaged,
+        Self::G10,
         Self::G10Paged,
         Self::Whole,
+        Self::WholePaged,
         Self::Vtensor,
     ];
 
@@ -88,24 +125,64 @@ impl Policy {
         match self {
             Self::None => "none",
             Self::Lru => "lru",
+            Self::LruPaged => "lru-paged",
+            Self::VdnnAll => "vdnn-all",
             Self::VdnnAllPaged => "vdnn-all-paged",
+            Self::VdnnConv => "vdnn-conv",
             Self::VdnnConvPaged => "vdnn-conv-paged",
+            Self::Flashneuron => "flashneuron",
             Self::FlashneuronPaged => "flashneuron-paged",
+            Self::Capuchin => "capuchin",
             Self::CapuchinPaged => "capuchin-paged",
+            Self::Autoswap => "autoswap",
             Self::AutoswapPaged => "autoswap-paged",
+            Self::Swapadvisor => "swapadvisor",
             Self::SwapadvisorPaged => "swapadvisor-paged",
+            Self::NnablaWindow => "nnabla-window",
             Self::NnablaWindowPaged => "nnabla-window-paged",
+            Self::Deepum => "deepum",
             Self::DeepumPaged => "deepum-paged",
+            Self::G10 => "g10",
             Self::G10Paged => "g10-paged",
             Self::Whole => "whole",
+            Self::WholePaged => "whole-paged",
             Self::Vtensor => "vtensor",
         }
     }
 
-    /// Whether it is somebody else's: a baseline that the planner is compared with.
+    /// The paged variant of a policy whose tensors are contiguous; `None` if they are on pages.
+    #[must_use]
+    pub const fn paged(self) -> Option<Self> {
+        match self {
+            Self::Lru => Some(Self::LruPaged),
+            Self::VdnnAll => Some(Self::VdnnAllPaged),
+            Self::VdnnConv => Some(Self::VdnnConvPaged),
+            Self::Flashneuron => Some(Self::FlashneuronPaged),
+            Self::Capuchin => Some(Self::CapuchinPaged),
+            Self::Autoswap => Some(Self::AutoswapPaged),
+            Self::Swapadvisor => Some(Self::SwapadvisorPaged),
+            Self::NnablaWindow => Some(Self::NnablaWindowPaged),
+            Self::Deepum => Some(Self::DeepumPaged),
+            Self::G10 => Some(Self::G10Paged),
+            Self::Whole => Some(Self::WholePaged),
+            _ => None,
+        }
+    }
+
+    /// Whether tensors are contiguous in one arena; otherwise they are on pages.
+    #[must_use]
+    pub const fn is_contiguous(self) -> bool {
+        self.paged().is_some()
+    }
+
+    /// Whether the choice is somebody else's: a baseline that the planner is compared with, as
+    /// published or on pages.
     #[must_use]
     pub const fn is_published(self) -> bool {
-        !matches!(self, Self::None | Self::Whole | Self::Vtensor)
+        !matches!(
+            self,
+            Self::None | Self::Whole | Self::WholePaged | Self::Vtensor
+        )
     }
 }
 
@@ -159,7 +236,7 @@ pub struct Task<'a> {
 pub fn schedules(policy: Policy, task: Task<'_>) -> Result<Vec<Schedule>, Overfull> {
     match policy {
         Policy::None => none::schedule(task).map(|one| vec![one]),
-        Policy::Lru => lru::schedule(task).map(|one| vec![one]),
+        Policy::Lru | Policy::LruPaged => lru::schedule(task).map(|one| vec![one]),
         Policy::VdnnAllPaged => vdnn::schedules(task, vdnn::Layers::All),
         Policy::VdnnConvPaged => vdnn::schedules(task, vdnn::Layers::Convolutions),
         Policy::FlashneuronPaged => flashneuron::schedules(task),
@@ -169,16 +246,53 @@ pub fn schedules(policy: Policy, task: Task<'_>) -> Result<Vec<Schedule>, Overfu
         Policy::NnablaWindowPaged => nnabla::schedules(task),
         Policy::DeepumPaged => deepum::schedules(task),
         Policy::G10Paged => g10::schedules(task),
-        Policy::Whole => search::schedules(task, search::Granule::Tensor),
+        Policy::Whole | Policy::WholePaged => search::schedules(task, search::Granule::Tensor),
         Policy::Vtensor => search::schedules(task, search::Granule::Piece),
+        _ => Ok(timed(policy, task)?
+            .into_iter()
+            .map(|timed| timed.schedule)
+            .collect()),
     }
 }
 
-/// How many candidates a policy scores at most.
+/// The same for a policy whose tensors are contiguous, with what its own rule says of waits.
+///
+/// # Errors
+/// If the policy finds none that fits.
+pub fn timed(policy: Policy, task: Task<'_>) -> Result<Vec<Timed>, Overfull> {
+    match policy {
+        Policy::VdnnAll => vdnn::published(task, vdnn::Layers::All),
+        Policy::VdnnConv => vdnn::published(task, vdnn::Layers::Convolutions),
+        Policy::Flashneuron => flashneuron::published(task),
+        Policy::Capuchin => capuchin::published(task),
+        Policy::Autoswap => autoswap::published(task),
+        Policy::Swapadvisor => swapadvisor::published(task),
+        Policy::NnablaWindow => nnabla::published(task),
+        Policy::Deepum => deepum::published(task),
+        Policy::G10 => g10::published(task),
+        _ => Ok(schedules(policy, task)?
+            .into_iter()
+            .map(Timed::from)
+            .collect()),
+    }
+}
+
+/// How many candidates a policy scores at most for one size of memory.
 #[must_use]
 pub fn evaluations_max(policy: Policy) -> u32 {
     match policy {
-        Policy::None | Policy::Lru => 1,
+        Policy::None
+        | Policy::Lru
+        | Policy::LruPaged
+        | Policy::VdnnAll
+        | Policy::VdnnConv
+        | Policy::Flashneuron
+        | Policy::Swapadvisor => 1,
+        Policy::Capuchin => capuchin::ROUNDS_MAX,
+        Policy::Autoswap => autoswap::CHOICES * autoswap::ROUNDS,
+        Policy::NnablaWindow => nnabla::CHOICES,
+        Policy::Deepum => deepum::CHOICES,
+        Policy::G10 => g10::CHOICES,
         Policy::VdnnAllPaged
         | Policy::VdnnConvPaged
         | Policy::FlashneuronPaged
@@ -188,6 +302,6 @@ pub fn evaluations_max(policy: Policy) -> u32 {
         Policy::AutoswapPaged => autoswap::CHOICES * leads::EVALUATIONS_MAX,
         Policy::NnablaWindowPaged => nnabla::CHOICES * leads::EVALUATIONS_MAX,
         Policy::DeepumPaged => deepum::CHOICES * leads::EVALUATIONS_MAX,
-        Policy::Whole | Policy::Vtensor => search::EVALUATIONS_MAX,
+        Policy::Whole | Policy::WholePaged | Policy::Vtensor => search::EVALUATIONS_MAX,
     }
 }

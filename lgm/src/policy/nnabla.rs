@@ -12,7 +12,9 @@ use vtensor::{OpIndex, TensorId};
 
 use super::Task;
 use super::paged::{Choice, best};
+use super::published::{Fastest, Timed, by_need, release};
 use crate::graph::Holding;
+use crate::moves::Move;
 use crate::queues::Overfull;
 use crate::schedule::Schedule;
 
@@ -79,6 +81,25 @@ fn heads(task: Task<'_>, window_pages: i64) -> Vec<u32> {
         }
     }
     heads
+}
+
+/// A copy in is released when the window reaches the use that it is for.
+pub(super) fn published(task: Task<'_>) -> Result<Vec<Timed>, Overfull> {
+    let steps = task.graph.steps();
+    let mut fastest = Fastest::new();
+    for thousandths in WINDOWS {
+        let window_pages = task.capacity * thousandths / 1000;
+        let heads = heads(task, window_pages);
+        let wanted = |_, m: &Move| {
+            let reaches =
+                |step: &u32| heads[(step % steps) as usize] + step / steps * steps >= m.need;
+            let first = (m.leave + 1..m.need).find(reaches);
+            i64::from(first.unwrap_or(m.need))
+        };
+        let moves = choice(task, window_pages).moves();
+        fastest.offer(release(task, moves, wanted, by_need(task)));
+    }
+    fastest.all()
 }
 
 #[cfg(test)]

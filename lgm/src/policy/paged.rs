@@ -8,13 +8,14 @@
 //! A gap whose content is dead costs no copy. Every policy gets those for nothing, though few
 //! papers mention them.
 //!
-//! *Not here*: the policies' own prefetch rules and arenas, which belong to variants as published.
+//! *Not here*: the policies' own prefetch rules, see `published`.
 
 use super::Task;
 use super::leads::Best;
-use crate::cost::copy_ns;
+use crate::cost::{Timeline, copy_ns};
+use crate::count::to_i64;
 use crate::graph::Gap;
-use crate::moves::Cut;
+use crate::moves::{Cut, Move, moves};
 use crate::queues::Overfull;
 use crate::schedule::Schedule;
 
@@ -102,21 +103,28 @@ impl<'a> Choice<'a> {
         best([self.clone()])
     }
 
-    fn schedules_into(&self, best: &mut Best) {
+    /// How many pieces leave in each gap.
+    fn selected(&self) -> Vec<u32> {
         let gaps = self.task.graph.gaps().iter().zip(&self.taken);
         let pieces = |gap: &Gap| self.task.graph.node(gap.tensor).pieces;
-        let selected: Vec<u32> = gaps
-            .map(|(gap, &taken)| u32::from(taken) * pieces(gap))
-            .collect();
-        best.try_leads(
-            self.task,
-            &selected,
-            Cut {
-                pieces_max: u32::MAX,
-            },
-        );
+        gaps.map(|(gap, &taken)| u32::from(taken) * pieces(gap))
+            .collect()
+    }
+
+    /// Its moves, on demand: each in is released just before it is needed.
+    pub(super) fn moves(&self) -> Vec<Move> {
+        moves(self.task.graph, &self.selected(), WHOLE)
+    }
+
+    fn schedules_into(&self, best: &mut Best) {
+        best.try_leads(self.task, &self.selected(), WHOLE);
     }
 }
+
+/// A tensor moves as one.
+const WHOLE: Cut = Cut {
+    pieces_max: u32::MAX,
+};
 
 /// The best schedules of several choices.
 ///
@@ -139,8 +147,7 @@ pub(super) fn idle_steps(task: Task<'_>, row: usize) -> impl Iterator<Item = usi
     (idle.start..idle.end).map(move |step| (step % steps) as usize)
 }
 
-/// When steps would start if nothing ever stalled; what policies reckon with before there is a
-/// schedule.
+/// When steps start: what policies reckon with.
 #[derive(Clone, Debug)]
 pub(super) struct Clock<'a> {
     task: Task<'a>,
@@ -170,6 +177,7 @@ impl Absence {
 }
 
 impl<'a> Clock<'a> {
+    /// If nothing ever stalled.
     pub(super) fn new(task: Task<'a>) -> Self {
         let mut starts_ns = vec![0];
         let mut now = 0;
@@ -180,15 +188,32 @@ impl<'a> Clock<'a> {
         Self { task, starts_ns }
     }
 
+    /// As simulated.
+    pub(super) fn simulated(task: Task<'a>, timeline: &Timeline) -> Self {
+        let mut starts_ns = timeline.starts_ns.clone();
+        starts_ns.push(timeline.iteration_ns);
+        Self { task, starts_ns }
+    }
+
     /// How long an iteration takes.
     pub(super) fn iteration_ns(&self) -> u64 {
         self.starts_ns[self.starts_ns.len() - 1]
     }
 
     /// When a step starts; it may lie in the next iteration.
-    fn start_ns(&self, step: u32) -> u64 {
+    pub(super) fn start_ns(&self, step: u32) -> u64 {
         let steps = self.task.graph.steps();
         u64::from(step / steps) * self.iteration_ns() + self.starts_ns[(step % steps) as usize]
+    }
+
+    /// The last step, counted on a line through the neighbouring iterations, that starts no later
+    /// than a moment.
+    pub(super) fn last_step_by(&self, moment_ns: i64) -> i64 {
+        let whole = i64::try_from(self.iteration_ns().max(1)).unwrap_or(i64::MAX / 8);
+        let within = u64::try_from(moment_ns.rem_euclid(whole)).expect("a remainder");
+        let steps = &self.starts_ns[..self.starts_ns.len() - 1];
+        let started = steps.partition_point(|&start| start <= within);
+        moment_ns.div_euclid(whole) * to_i64(steps.len()) + to_i64(started) - 1
     }
 
     pub(super) fn absence(&self, gap: &Gap) -> Absence {

@@ -9,6 +9,7 @@
 
 use super::Task;
 use super::paged::Choice;
+use super::published::{Fastest, Timed, by_need, release};
 use crate::queues::Overfull;
 use crate::schedule::Schedule;
 use crate::select::{Aim, select};
@@ -31,6 +32,13 @@ fn choice(task: Task<'_>) -> Choice<'_> {
         }
     }
     choice
+}
+
+/// Each copy in starts as early as there is room for it.
+pub(super) fn published(task: Task<'_>) -> Result<Vec<Timed>, Overfull> {
+    let mut fastest = Fastest::new();
+    fastest.offer(release(task, choice(task).moves(), |_, _| 0, by_need(task)));
+    fastest.all()
 }
 
 #[cfg(test)]

@@ -4,15 +4,23 @@
 //! What a feature map and a convolution are is in `forward`. What an op writes and the backward
 //! pass uses counts as read by a layer.
 //!
+//! As published, the op behind the last layer that reads a feature map waits until it has left. In
+//! the backward pass each op fetches one: the first in the order of need that is not there yet, no
+//! farther ahead than the next convolution.
+//!
 //! Limits: parameters and the state of the optimizer never leave, as published. Where they and the
 //! largest layers alone exceed the budget, there is no plan.
 //!
 //! Source: Rhu et al., *vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient
 //! Neural Network Design*, MICRO 2016.
 
+use vtensor::OpIndex;
+
 use super::Task;
-use super::forward::{feature_maps, feeds_convolution};
+use super::forward::{feature_maps, feeds_convolution, is_convolution, turn};
 use super::paged::Choice;
+use super::published::{Timed, by_need, release};
+use crate::moves::Move;
 use crate::queues::Overfull;
 use crate::schedule::Schedule;
 
@@ -35,6 +43,51 @@ fn choice(task: Task<'_>, layers: Layers) -> Choice<'_> {
         }
     }
     choice
+}
+
+/// Each op of the backward pass fetches one feature map at the most.
+pub(super) fn published(task: Task<'_>, layers: Layers) -> Result<Vec<Timed>, Overfull> {
+    let moves = choice(task, layers).moves();
+    let backs = prefetches(task, &moves);
+    let schedule = release(task, moves, |row, _| backs[row], by_need(task))?;
+    Ok(vec![Timed {
+        schedule,
+        waits_for_outs: true,
+    }])
+}
+
+/// For each move, the op that fetches it: the one that needs it, if none before does.
+fn prefetches(task: Task<'_>, moves: &[Move]) -> Vec<i64> {
+    let steps = task.graph.steps();
+    let mut backs: Vec<i64> = moves.iter().map(|m| i64::from(m.need)).collect();
+    // For each op, what it needs that is not there yet.
+    let mut needed = vec![Vec::new(); steps as usize];
+    let mut away = 0;
+    for (row, m) in moves
+        .iter()
+        .enumerate()
+        .filter(|(_, m)| m.read && m.need < steps)
+    {
+        needed[m.need as usize].push(row);
+        away += 1;
+    }
+    for step in turn(task)..steps {
+        away -= core::mem::take(&mut needed[step as usize]).len();
+        if away == 0 {
+            break;
+        }
+        for ahead in step + 1..steps {
+            if let Some(row) = needed[ahead as usize].pop() {
+                backs[row] = i64::from(step);
+                away -= 1;
+                break;
+            }
+            if is_convolution(task, OpIndex(ahead)) {
+                break;
+            }
+        }
+    }
+    backs
 }
 
 #[cfg(test)]

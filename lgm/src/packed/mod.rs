@@ -1,0 +1,205 @@
+//! Contiguous arenas: whole tensors at offsets, as the published policies place them.
+//!
+//! In: a policy, the graph, a link and an arena. Out: a program, all of whose places are offsets in
+//! window 0. The policy schedules for the arena's bytes; its residences are packed; if they do not
+//! fit for the holes between them, the policy schedules anew for less, until they do. What that
+//! costs is what vTensors save.
+//!
+//! | module | noun |
+//! |---|---|
+//! | `residences` | when whole tensors are on the device |
+//! | `places` | where they are, and who waits for whom |
+//! | `program` | the executable form |
+//!
+//! Guarantees: deterministic; the program stays inside the arena. The graph's page is only the unit
+//! in which room is counted here, so it should be small; pieces and windows have the arena's page.
+//!
+//! Limits: an arena packed offline, with all lives known, is kinder to the policies than the
+//! allocators that they were published with.
+
+mod places;
+mod program;
+mod residences;
+
+use vtensor::{Bytes, PageBytes};
+
+use self::places::{Blocks, Until};
+use self::program::Parts;
+use self::residences::Residences;
+use crate::cost::{Load, Timeline};
+use crate::graph::{Graph, Holding};
+use crate::packing::{Effort, Packing};
+use crate::policy::{self, Policy, Task, Timed};
+use crate::profile::Link;
+use crate::program::Program;
+use crate::queues::Pages;
+
+/// The unit in which room is counted before it is packed.
+pub const UNIT: PageBytes = PageBytes::MIN;
+/// Tensors below a share of this, a quarter where there is room, never move: their copies would
+/// take longer to start than to run.
+pub const POOL_OF: PageBytes = match PageBytes::new(1 << 20) {
+    Ok(bytes) => bytes,
+    Err(_) => PageBytes::MIN,
+};
+/// By how much a schedule retreats at least, in thousandths of the arena.
+const RETREAT_MIN: i64 = 8;
+/// How far a schedule retreats at most, in thousandths of the arena.
+const RETREAT_MAX: i64 = 750;
+/// How many further schedules are tried once one has been packed, since less memory may cost less
+/// time: it leaves copies in more room.
+const MORE: usize = 4;
+/// How many schedules are packed for each size.
+const SCHEDULES_MAX: usize = 3;
+/// Work on one packing.
+const EFFORT: Effort = Effort {
+    orders: 20_000_000,
+    search: 0,
+};
+
+/// One range of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arena {
+    /// How many bytes it may have.
+    pub bytes: Bytes,
+    /// The page in which the program counts it.
+    pub page: PageBytes,
+}
+
+/// A program, and what is known of it.
+#[derive(Debug)]
+pub struct Packed {
+    /// The program, not verified.
+    pub program: Program,
+    /// What the cost model says.
+    pub timeline: Timeline,
+    /// The most bytes that are held at once, each until its last access: no packing of the same
+    /// residences is lower.
+    pub load: Bytes,
+}
+
+/// Plans with a policy whose tensors are contiguous; `None` if none of its schedules can be packed.
+#[must_use]
+pub fn plan(policy: Policy, graph: &Graph<'_>, link: &Link, arena: Arena) -> Option<Packed> {
+    let pages = Pages::of(graph);
+    let pool = pool_units(graph);
+    let units = i64::try_from(arena.bytes.0 / UNIT.get()).expect("limits: at most 2^51 bytes");
+    let most = pages.live.iter().copied().max().unwrap_or(0) + pool;
+    let all = units.min(most);
+    let mut packer = Packer {
+        graph,
+        link,
+        arena,
+        best: None,
+    };
+    let (mut retreat, mut more) = (0, MORE);
+    while retreat <= RETREAT_MAX && more > 0 {
+        let task = Task {
+            graph,
+            pages: &pages,
+            capacity: all - (all * retreat + 999) / 1000 - pool,
+            link,
+        };
+        let timed = policy::timed(policy, task).unwrap_or_default();
+        let before = packer.time();
+        let excess = packer.pack(&timed);
+        if packer.best.is_some() {
+            more -= 1;
+            if packer.time() < before {
+                more = MORE;
+            }
+            // Nothing moves, or nothing waits: less memory is no better.
+            if packer.time() <= graph.skeleton.compute_ns() {
+                break;
+            }
+        }
+        // What did not fit by much is not retried at nearly the same size.
+        retreat += (excess / 3).clamp(RETREAT_MIN, 100);
+    }
+    packer.best
+}
+
+/// Room for the tensors that are too small to move.
+fn pool_units(graph: &Graph<'_>) -> i64 {
+    let mut change = vec![0_i64; graph.steps() as usize + 1];
+    for (tensor, _) in graph.held(Holding::Pool) {
+        let bytes = i64::try_from(graph.skeleton.tensor(tensor).bytes.0);
+        let bytes = bytes.expect("small tensors are small");
+        crate::demand::add_on_circle(&mut change, graph.life(tensor), bytes);
+    }
+    let most = crate::demand::prefix_sums(&change).into_iter().max();
+    let unit = i64::try_from(UNIT.get()).expect("a small page");
+    (most.unwrap_or(0) + unit - 1) / unit
+}
+
+/// Packs schedules, and keeps the fastest.
+struct Packer<'a> {
+    graph: &'a Graph<'a>,
+    link: &'a Link,
+    arena: Arena,
+    best: Option<Packed>,
+}
+
+impl Packer<'_> {
+    fn time(&self) -> u64 {
+        let best = self.best.as_ref();
+        best.map_or(u64::MAX, |best| best.timeline.iteration_ns)
+    }
+
+    /// Packs schedules; returns by how many thousandths the one that came closest was too high.
+    fn pack(&mut self, timed: &[Timed]) -> i64 {
+        let mut closest = i64::MAX;
+        for timed in timed.iter().take(SCHEDULES_MAX) {
+            if timed.schedule.timeline.iteration_ns >= self.time() {
+                break;
+            }
+            let residences = Residences::new(self.graph, &timed.schedule);
+            for until in [Until::OutComplete, Until::LastAccess] {
+                let with = (self.graph, self.link, self.arena);
+                let blocks = Blocks::new(with, &timed.schedule, &residences, until);
+                let bytes = self.whole_pages();
+                let packed = match blocks.load() <= bytes {
+                    true => blocks.pack(bytes, EFFORT),
+                    false => Err(blocks.load()),
+                };
+                match packed {
+                    Ok(packing) => {
+                        closest = 0;
+                        self.keep(timed, &residences, &packing);
+                    }
+                    Err(height) => {
+                        let over = (height - bytes).saturating_mul(1000) / bytes.max(1);
+                        closest = closest.min(i64::try_from(over).unwrap_or(i64::MAX));
+                    }
+                }
+            }
+        }
+        closest
+    }
+
+    fn whole_pages(&self) -> u64 {
+        let page = self.arena.page.get();
+        self.arena.bytes.0 / page * page
+    }
+
+    fn keep(&mut self, timed: &Timed, residences: &Residences, packing: &Packing) {
+        let parts = Parts {
+            graph: self.graph,
+            arena: self.arena,
+            timed,
+            residences,
+            packing,
+        };
+        let program = parts.program();
+        let timeline = Load::of_program(self.graph.skeleton, &program, self.link).simulate();
+        if timeline.iteration_ns < self.time() {
+            let with = (self.graph, self.link, self.arena);
+            let blocks = Blocks::new(with, &timed.schedule, residences, Until::LastAccess);
+            self.best = Some(Packed {
+                program,
+                timeline,
+                load: Bytes(blocks.load()),
+            });
+        }
+    }
+}
