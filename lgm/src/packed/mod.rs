@@ -28,7 +28,7 @@ use self::program::Parts;
 use self::residences::Residences;
 use crate::cost::{Load, Timeline};
 use crate::graph::{Graph, Holding};
-use crate::packing::{Effort, Packing};
+use crate::packing::Packing;
 use crate::policy::{self, Policy, Task, Timed};
 use crate::profile::Link;
 use crate::program::Program;
@@ -46,17 +46,11 @@ pub const POOL_OF: PageBytes = match PageBytes::new(1 << 20) {
 const RETREAT_MIN: i64 = 8;
 /// How far a schedule retreats at most, in thousandths of the arena.
 const RETREAT_MAX: i64 = 750;
-/// How many further schedules are tried once one has been packed, since less memory may cost less
-/// time: it leaves copies in more room.
-const MORE: usize = 4;
+/// How many sizes in a row are tried in vain once a schedule has been packed: none of them has a
+/// schedule that could be faster.
+const VAIN_MAX: usize = 2;
 /// How many schedules are packed for each size.
 const SCHEDULES_MAX: usize = 3;
-/// Work on one packing.
-const EFFORT: Effort = Effort {
-    orders: 20_000_000,
-    search: 0,
-};
-
 /// One range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arena {
@@ -73,8 +67,7 @@ pub struct Packed {
     pub program: Program,
     /// What the cost model says.
     pub timeline: Timeline,
-    /// The most bytes that are held at once, each until its last access: no packing of the same
-    /// residences is lower.
+    /// The most bytes that are held at once: no packing of the same residences is lower.
     pub load: Bytes,
 }
 
@@ -92,8 +85,8 @@ pub fn plan(policy: Policy, graph: &Graph<'_>, link: &Link, arena: Arena) -> Opt
         arena,
         best: None,
     };
-    let (mut retreat, mut more) = (0, MORE);
-    while retreat <= RETREAT_MAX && more > 0 {
+    let (mut retreat, mut vain) = (0, 0);
+    while retreat <= RETREAT_MAX && vain < VAIN_MAX {
         let task = Task {
             graph,
             pages: &pages,
@@ -101,19 +94,18 @@ pub fn plan(policy: Policy, graph: &Graph<'_>, link: &Link, arena: Arena) -> Opt
             link,
         };
         let timed = policy::timed(policy, task).unwrap_or_default();
-        let before = packer.time();
-        let excess = packer.pack(&timed);
-        if packer.best.is_some() {
-            more -= 1;
-            if packer.time() < before {
-                more = MORE;
-            }
-            // Nothing moves, or nothing waits: less memory is no better.
-            if packer.time() <= graph.skeleton.compute_ns() {
-                break;
-            }
+        let soonest = timed
+            .iter()
+            .map(|timed| timed.schedule.timeline.iteration_ns);
+        let soonest = soonest.min().unwrap_or(u64::MAX);
+        if packer.best.is_some() && soonest >= packer.time() {
+            vain += 1;
+            retreat += RETREAT_MIN;
+            continue;
         }
+        vain = 0;
         // What did not fit by much is not retried at nearly the same size.
+        let excess = packer.pack(&timed);
         retreat += (excess / 3).clamp(RETREAT_MIN, 100);
     }
     packer.best
@@ -154,18 +146,20 @@ impl Packer<'_> {
                 break;
             }
             let residences = Residences::new(self.graph, &timed.schedule);
-            for until in [Until::OutComplete, Until::LastAccess] {
+            let untils: &[Until] = match timed.waits_for_outs {
+                true => &[Until::LastAccess],
+                false => &[Until::OutComplete, Until::LastAccess],
+            };
+            for &until in untils {
                 let with = (self.graph, self.link, self.arena);
                 let blocks = Blocks::new(with, &timed.schedule, &residences, until);
                 let bytes = self.whole_pages();
-                let packed = match blocks.load() <= bytes {
-                    true => blocks.pack(bytes, EFFORT),
-                    false => Err(blocks.load()),
-                };
+                let packed = blocks.pack(bytes);
                 match packed {
                     Ok(packing) => {
                         closest = 0;
-                        self.keep(timed, &residences, &packing);
+                        self.keep(timed, &residences, &packing, blocks.load());
+                        break;
                     }
                     Err(height) => {
                         let over = (height - bytes).saturating_mul(1000) / bytes.max(1);
@@ -182,7 +176,7 @@ impl Packer<'_> {
         self.arena.bytes.0 / page * page
     }
 
-    fn keep(&mut self, timed: &Timed, residences: &Residences, packing: &Packing) {
+    fn keep(&mut self, timed: &Timed, residences: &Residences, packing: &Packing, load: u64) {
         let parts = Parts {
             graph: self.graph,
             arena: self.arena,
@@ -193,12 +187,10 @@ impl Packer<'_> {
         let program = parts.program();
         let timeline = Load::of_program(self.graph.skeleton, &program, self.link).simulate();
         if timeline.iteration_ns < self.time() {
-            let with = (self.graph, self.link, self.arena);
-            let blocks = Blocks::new(with, &timed.schedule, residences, Until::LastAccess);
             self.best = Some(Packed {
                 program,
                 timeline,
-                load: Bytes(blocks.load()),
+                load: Bytes(load),
             });
         }
     }

@@ -13,6 +13,18 @@ use crate::pool::sub_page_align;
 use crate::profile::Link;
 use crate::schedule::Schedule;
 
+/// Work on one packing: a look, and more where that came close.
+const LOOK: Effort = Effort {
+    orders: 2_000_000,
+    search: 0,
+};
+const EFFORT: Effort = Effort {
+    orders: 8_000_000,
+    search: 0,
+};
+/// Thousandths above the arena that are close.
+const CLOSE: u64 = 30;
+
 /// How long a residence takes its room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
@@ -67,8 +79,15 @@ impl Blocks {
     }
 
     /// Packs them into an arena; how high that came if it failed.
-    pub(super) fn pack(&self, bytes: u64, effort: Effort) -> Result<Packing, u64> {
-        let packing = pack(&self.blocks, bytes, effort);
+    pub(super) fn pack(&self, bytes: u64) -> Result<Packing, u64> {
+        if self.load() > bytes {
+            return Err(self.load());
+        }
+        let mut packing = pack(&self.blocks, bytes, LOOK);
+        let close = bytes + bytes / 1000 * CLOSE;
+        if (bytes + 1..=close).contains(&packing.height) {
+            packing = pack(&self.blocks, bytes, EFFORT);
+        }
         match packing.height <= bytes {
             true => Ok(packing),
             false => Err(packing.height),

@@ -150,7 +150,7 @@ impl Parts<'_> {
             if !m.read {
                 wait(m.need, row);
             }
-            if *waits_for_outs {
+            if *waits_for_outs && m.leave + 1 < steps {
                 wait(m.leave + 1, row);
             }
         }

@@ -1,31 +1,54 @@
 //! First fit: blocks in a given order, each at the lowest offset that is free throughout its life.
 //!
-//! Quadratic in the number of blocks.
+//! Quadratic in the number of blocks that do not live throughout.
+
+use vtensor::StepRange;
 
 use super::{Block, Packing};
 
-/// Packs blocks in an order, which names each once.
-pub(super) fn first_fit(blocks: &[Block], order: &[usize]) -> Packing {
+/// A block that is placed.
+#[derive(Clone, Copy)]
+struct Placed {
+    start: u64,
+    end: u64,
+    lives: [StepRange; 2],
+}
+
+/// Packs blocks in an order, which names each once. The first `always` of them live throughout.
+pub(super) fn first_fit(blocks: &[Block], order: &[usize], always: usize) -> Packing {
     let mut offsets = vec![0; blocks.len()];
+    let mut floor = 0;
+    for &row in &order[..always] {
+        offsets[row] = floor;
+        floor += blocks[row].bytes;
+    }
+    let mut height = floor;
     // What is placed, by offset.
-    let mut placed: Vec<(u64, usize)> = Vec::with_capacity(blocks.len());
-    let mut height = 0;
-    for &row in order {
+    let mut placed: Vec<Placed> = Vec::with_capacity(blocks.len() - always);
+    for &row in &order[always..] {
         let block = &blocks[row];
-        let mut offset = 0;
-        for &(start, other) in &placed {
-            if start >= offset + block.bytes {
+        let mut offset = floor;
+        for other in &placed {
+            if other.start >= offset + block.bytes {
                 break;
             }
-            let end = start + blocks[other].bytes;
-            if end > offset && block.meets(&blocks[other]) {
-                offset = end;
+            if other.end > offset && block.meets_lives(other.lives) {
+                offset = other.end;
             }
         }
-        let at = placed.partition_point(|&(start, _)| start <= offset);
-        placed.insert(at, (offset, row));
+        let at = placed.partition_point(|other| other.start <= offset);
+        let end = offset + block.bytes;
+        let lives = block.lives;
+        placed.insert(
+            at,
+            Placed {
+                start: offset,
+                end,
+                lives,
+            },
+        );
         offsets[row] = offset;
-        height = height.max(offset + block.bytes);
+        height = height.max(end);
     }
     Packing { offsets, height }
 }

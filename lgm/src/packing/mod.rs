@@ -27,7 +27,7 @@ use self::search::Outcome;
 pub struct Block {
     /// Its size.
     pub bytes: u64,
-    /// When it lives, on a straight line. The second is empty for most; they do not overlap.
+    /// When it lives, on a straight line; the two do not overlap. The second is `0..0` for most.
     pub lives: [StepRange; 2],
 }
 
@@ -45,10 +45,14 @@ impl Block {
     /// Whether both live at the same time.
     #[must_use]
     pub fn meets(&self, other: &Self) -> bool {
+        self.meets_lives(other.lives)
+    }
+
+    fn meets_lives(&self, other: [StepRange; 2]) -> bool {
+        // An empty one begins and ends at 0, and so meets nothing.
         let meet = |a: StepRange, b: StepRange| a.start < b.end && b.start < a.end;
-        self.lives
-            .iter()
-            .any(|&a| !a.is_empty() && other.lives.iter().any(|&b| !b.is_empty() && meet(a, b)))
+        let ([a, b], [c, d]) = (self.lives, other);
+        meet(a, c) || meet(a, d) || meet(b, c) || meet(b, d)
     }
 
     /// How long it lives.
@@ -95,8 +99,7 @@ pub fn load(blocks: &[Block]) -> u64 {
 #[must_use]
 pub fn pack(blocks: &[Block], goal: u64, effort: Effort) -> Packing {
     let goal = goal.max(load(blocks));
-    let mut work = effort.orders;
-    let best = squeaky::pack(blocks, goal, &mut work);
+    let best = squeaky::pack(blocks, goal, effort.orders);
     if best.height <= goal || effort.search == 0 {
         return best;
     }
@@ -231,7 +234,7 @@ mod tests {
     /// The lowest height of all, by trying every order: in one of them first fit is optimal.
     fn lowest(blocks: &[Block], order: &mut Vec<usize>) -> u64 {
         if order.len() == blocks.len() {
-            return first_fit::first_fit(blocks, order).height;
+            return first_fit::first_fit(blocks, order, 0).height;
         }
         let mut best = u64::MAX;
         for row in 0..blocks.len() {

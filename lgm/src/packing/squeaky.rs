@@ -7,102 +7,125 @@
 use core::cmp::Reverse;
 
 use super::first_fit::first_fit;
-use super::{Block, Packing, Sections, height};
+use super::{Block, Packing, Sections};
 
 /// How many rounds one order is improved for without a gain.
 const PATIENCE: usize = 30;
 
 /// The best packing of several orders, and of what they are improved to; the first order only if
 /// there is no work left.
-pub(super) fn pack(blocks: &[Block], goal: u64, work: &mut u64) -> Packing {
-    let cost = (blocks.len() as u64).pow(2) / 4 + 1;
-    let orders = orders(blocks);
-    let mut best = first_fit(blocks, &orders[0]);
-    let mut packed = vec![(best.height, 0)];
+pub(super) fn pack(blocks: &[Block], goal: u64, work: u64) -> Packing {
+    let Orders { always, orders } = Orders::of(blocks);
+    let mut packer = Packer {
+        blocks,
+        goal,
+        always,
+        work,
+        best: first_fit(blocks, &orders[0], always),
+    };
+    let mut packed = vec![(packer.best.height, 0)];
     for (row, order) in orders.iter().enumerate().skip(1) {
-        if best.height <= goal || *work < cost {
-            break;
-        }
-        *work -= cost;
-        let packing = first_fit(blocks, order);
-        packed.push((packing.height, row));
-        if packing.height < best.height {
-            best = packing;
+        match packer.try_order(order) {
+            Some(packing) => packed.push((packing.height, row)),
+            None => break,
         }
     }
     packed.sort_unstable();
     for (_, row) in packed {
-        improve(blocks, goal, &orders[row], (&mut best, work));
+        packer.improve(orders[row].clone());
     }
-    best
+    packer.best
 }
 
-/// Improves one order for as long as that helps.
-fn improve(blocks: &[Block], goal: u64, order: &[usize], (best, work): (&mut Packing, &mut u64)) {
-    let cost = (blocks.len() as u64).pow(2) / 4 + 1;
-    let mut order = order.to_vec();
-    let mut packing = first_fit(blocks, &order);
-    let (mut own_best, mut patience) = (packing.height, PATIENCE);
-    while best.height > goal && patience > 0 && *work >= cost {
-        *work -= cost;
-        // What ends above the line moves up by a third of the way to the front, so that it still
-        // comes after what is hard too.
-        let line = goal.max(packing.height - packing.height / 64);
-        let mut key: Vec<(usize, usize)> =
-            (0..).zip(&order).map(|(at, &row)| (3 * at, row)).collect();
-        for (at, row) in &mut key {
-            if packing.offsets[*row] + blocks[*row].bytes > line {
-                *at = (*at * 2 / 3).saturating_sub(4);
+struct Packer<'a> {
+    blocks: &'a [Block],
+    goal: u64,
+    always: usize,
+    work: u64,
+    best: Packing,
+}
+
+impl Packer<'_> {
+    /// Packs in an order, unless the goal is met or the work is spent.
+    fn try_order(&mut self, order: &[usize]) -> Option<Packing> {
+        // Half of all pairs are looked at, or fewer.
+        let sometimes = (self.blocks.len() - self.always) as u64;
+        let left = self.work.checked_sub(sometimes * sometimes / 4 + 1);
+        self.work = left.filter(|_| self.best.height > self.goal)?;
+        let packing = first_fit(self.blocks, order, self.always);
+        if packing.height < self.best.height {
+            self.best = packing.clone();
+        }
+        Some(packing)
+    }
+
+    /// Improves one order for as long as that helps.
+    fn improve(&mut self, mut order: Vec<usize>) {
+        let (mut own_best, mut patience) = (u64::MAX, PATIENCE);
+        while patience > 0 {
+            let Some(packing) = self.try_order(&order) else {
+                return;
+            };
+            patience -= 1;
+            if packing.height < own_best {
+                (own_best, patience) = (packing.height, PATIENCE);
+            }
+            // What ends above the line moves up by a third of the way to the front, so that it
+            // still comes after what is hard too.
+            let line = self.goal.max(packing.height - packing.height / 64);
+            let sometimes = &mut order[self.always..];
+            let mut places: Vec<(usize, usize)> = (0_usize..)
+                .zip(sometimes.iter())
+                .map(
+                    |(at, &row)| match packing.offsets[row] + self.blocks[row].bytes > line {
+                        true => ((2 * at).saturating_sub(4), row),
+                        false => (3 * at, row),
+                    },
+                )
+                .collect();
+            places.sort_unstable();
+            for (place, (_, row)) in sometimes.iter_mut().zip(places) {
+                *place = row;
             }
         }
-        key.sort_unstable();
-        order = key.into_iter().map(|(_, row)| row).collect();
-        packing = first_fit(blocks, &order);
-        debug_assert_eq!(packing.height, height(blocks, &packing.offsets));
-        patience -= 1;
-        if packing.height < own_best {
-            (own_best, patience) = (packing.height, PATIENCE);
-        }
-        if packing.height < best.height {
-            *best = packing.clone();
-        }
     }
 }
 
-/// Orders that do well, the best for most first. What lives throughout meets everything and is at
-/// the bottom in all of them.
-fn orders(blocks: &[Block]) -> Vec<Vec<usize>> {
-    let sections = Sections::of(blocks);
-    let loads = sections.loads(blocks);
-    let always = |block: &Block| {
-        let spans = sections.spans(block);
-        spans.iter().map(ExactSizeIterator::len).sum::<usize>() == sections.count()
-    };
-    let crowd = |block: &Block| {
-        let spans = sections.spans(block).into_iter();
-        spans
-            .flat_map(|span| &loads[span])
-            .copied()
-            .max()
-            .unwrap_or(0)
-    };
-    let facts: Vec<(bool, u64, u64, u64)> = blocks
-        .iter()
-        .map(|block| (!always(block), block.bytes, block.length(), crowd(block)))
-        .collect();
-    let sorted = |key: fn((u64, u64, u64)) -> [u64; 3]| {
-        let mut order: Vec<usize> = (0..blocks.len()).collect();
-        order.sort_by_key(|&row| {
-            let (sometimes, bytes, length, crowd) = facts[row];
-            (sometimes, Reverse(key((bytes, length, crowd))), row)
-        });
-        order
-    };
-    vec![
-        sorted(|(bytes, length, _)| [bytes, length, 0]),
-        sorted(|(bytes, length, _)| [length, bytes, 0]),
-        sorted(|(bytes, length, _)| [bytes.saturating_mul(length), bytes, 0]),
-        sorted(|(bytes, length, crowd)| [crowd, length, bytes]),
-        sorted(|(bytes, length, crowd)| [crowd, bytes, length]),
-    ]
+/// Orders that do well, the best for most first.
+struct Orders {
+    /// How many blocks live throughout. They meet everything, and come first in all orders.
+    always: usize,
+    orders: Vec<Vec<usize>>,
+}
+
+impl Orders {
+    fn of(blocks: &[Block]) -> Self {
+        let sections = Sections::of(blocks);
+        let loads = sections.loads(blocks);
+        let facts: Vec<(bool, [u64; 3])> = blocks
+            .iter()
+            .map(|block| {
+                let spans = sections.spans(block);
+                let count: usize = spans.iter().map(ExactSizeIterator::len).sum();
+                let crowd = spans.into_iter().flat_map(|span| &loads[span]).max();
+                let facts = [block.bytes, block.length(), crowd.copied().unwrap_or(0)];
+                (count < sections.count(), facts)
+            })
+            .collect();
+        let sorted = |key: fn([u64; 3]) -> [u64; 3]| {
+            let mut order: Vec<usize> = (0..blocks.len()).collect();
+            order.sort_by_key(|&row| (facts[row].0, Reverse(key(facts[row].1)), row));
+            order
+        };
+        Self {
+            always: facts.iter().filter(|(sometimes, _)| !sometimes).count(),
+            orders: vec![
+                sorted(|[bytes, length, _]| [bytes, length, 0]),
+                sorted(|[bytes, length, _]| [length, bytes, 0]),
+                sorted(|[bytes, length, _]| [bytes.saturating_mul(length), bytes, 0]),
+                sorted(|[bytes, length, crowd]| [crowd, length, bytes]),
+                sorted(|[bytes, length, crowd]| [crowd, bytes, length]),
+            ],
+        }
+    }
 }

@@ -10,7 +10,7 @@
 
 use super::Task;
 use super::paged::Clock;
-use crate::cost::copy_ns;
+use crate::cost::{Load, copy_ns};
 use crate::demand::{add_on_circle, prefix_sums};
 use crate::moves::Move;
 use crate::queues::Overfull;
@@ -26,6 +26,30 @@ pub struct Timed {
     pub schedule: Schedule,
     /// Whether the step behind each leave waits for its copy out, needed or not.
     pub waits_for_outs: bool,
+}
+
+impl Timed {
+    /// The schedule, with the step behind each leave waiting for its out.
+    pub(super) fn waiting(task: Task<'_>, mut schedule: Schedule) -> Self {
+        let queues = &mut schedule.queues;
+        for (number, out) in (1..).zip(&queues.outs) {
+            // Behind the last step there is nothing to wait with.
+            if let Some(needed) = queues.out_needed.get_mut(out.release as usize + 1) {
+                *needed = number.max(*needed);
+            }
+        }
+        let mut before = i64::MIN;
+        for needed in &mut queues.out_needed {
+            before = before.max(*needed);
+            *needed = before;
+        }
+        let load = Load::of_queues(task.graph.skeleton, &schedule.moves, queues, task.link);
+        schedule.timeline = load.simulate();
+        Self {
+            schedule,
+            waits_for_outs: true,
+        }
+    }
 }
 
 impl From<Schedule> for Timed {
@@ -139,9 +163,16 @@ impl Fastest {
                 let timed = Timed::from(schedule);
                 let at = self
                     .timed
-                    .partition_point(|other| time(other) <= time(&timed));
-                self.timed.insert(at, timed);
-                self.timed.truncate(KEPT);
+                    .partition_point(|other| time(other) < time(&timed));
+                // What takes the same time most often is the same.
+                if self
+                    .timed
+                    .get(at)
+                    .is_none_or(|other| time(other) > time(&timed))
+                {
+                    self.timed.insert(at, timed);
+                    self.timed.truncate(KEPT);
+                }
             }
             Err(overfull) => self.overfull = overfull,
         }

@@ -50,10 +50,7 @@ pub(super) fn published(task: Task<'_>, layers: Layers) -> Result<Vec<Timed>, Ov
     let moves = choice(task, layers).moves();
     let backs = prefetches(task, &moves);
     let schedule = release(task, moves, |row, _| backs[row], by_need(task))?;
-    Ok(vec![Timed {
-        schedule,
-        waits_for_outs: true,
-    }])
+    Ok(vec![Timed::waiting(task, schedule)])
 }
 
 /// For each move, the op that fetches it: the one that needs it, if none before does.
