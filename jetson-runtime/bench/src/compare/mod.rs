@@ -3,6 +3,7 @@
 //! | module | noun |
 //! |---|---|
 //! | `cell` | what one policy came to in one cell |
+//! | `contiguity` | what contiguous memory costs each policy |
 //! | `matrix` | all cells, on all cores |
 //! | `summary` | the planner against each other policy |
 //! | `table` | both as text |
@@ -10,6 +11,7 @@
 //! | `plot` | the cells as a picture |
 
 mod cell;
+mod contiguity;
 mod csv;
 mod matrix;
 mod plot;
@@ -17,6 +19,7 @@ mod summary;
 mod table;
 
 pub use cell::{Cell, Skipped};
+pub use contiguity::Contiguity;
 pub use csv::csv;
 pub use matrix::{Matrix, Selection};
 pub use plot::svg;

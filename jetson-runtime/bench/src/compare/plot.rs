@@ -2,8 +2,8 @@
 //! device.
 //!
 //! In: cells. Out: SVG 1.1, text and shapes only, so that any browser shows it. Times are on a
-//! logarithmic scale, since what is compared are ratios. Where a policy has no plan, its line has
-//! no point.
+//! logarithmic scale, since what is compared are ratios. Policies as published are dotted lines, in
+//! the colour of their paged variants. Where a policy has no plan, its line has no point.
 
 use std::fmt::Write as _;
 
@@ -217,11 +217,15 @@ fn line(text: &mut String, scale: &Scale, mut points: Vec<(f64, f64)>, style: &s
     text.push('\n');
 }
 
+/// A policy has one colour in both variants.
 fn colour<'a>(policy: &str, policies: &[&str]) -> &'a str {
     if policy == "vtensor" {
         return OWN_COLOUR;
     }
-    let index = policies.iter().position(|known| *known == policy);
+    let base = |policy: &str| policy.trim_end_matches("-paged").to_owned();
+    let mut bases: Vec<String> = policies.iter().map(|policy| base(policy)).collect();
+    bases.dedup();
+    let index = bases.iter().position(|known| *known == base(policy));
     COLOURS[index.unwrap_or(0) % COLOURS.len()]
 }
 
@@ -231,7 +235,14 @@ fn style(name: &str, policies: &[&str]) -> String {
             format!("stroke=\"{BOUND_COLOUR}\" stroke-width=\"1.2\" stroke-dasharray=\"4 3\"")
         }
         "vtensor" => format!("stroke=\"{OWN_COLOUR}\" stroke-width=\"2.6\""),
-        _ => format!("stroke=\"{}\" stroke-width=\"1.3\"", colour(name, policies)),
+        _ => {
+            let dashes = match name.ends_with("-paged") {
+                true => "",
+                false => " stroke-dasharray=\"2 2\"",
+            };
+            let colour = colour(name, policies);
+            format!("stroke=\"{colour}\" stroke-width=\"1.3\"{dashes}")
+        }
     }
 }
 

@@ -1,21 +1,22 @@
 //! The planner against each other policy.
 //!
 //! A *gain* is in throughput: the time of a rival over that of the planner, less 1. Means are
-//! geometric, over the cells in which both have a plan; cells in which one has none are counted
-//! apart, for no number would be fair to either.
+//! geometric, over the cells in which both have a plan. Where only one has, the other has lost, which
+//! no mean shows; so these cells are counted apart, too.
 
 use lgm::policy::Policy;
 use serde::Serialize;
 
-use super::{Cell, Skipped};
+use super::contiguity::contiguity;
+use super::{Cell, Contiguity, Skipped};
 
 /// Times that differ by no more than this share are equal.
 pub(crate) const TIE: f64 = 0.03;
 /// A step that takes no more than this longer does not stall.
 const STALL: f64 = 1e-9;
 
-/// The best of the published policies in each cell, as a rival.
-const BEST_PUBLISHED: &str = "best published";
+/// The best of the published policies in each cell, as rivals: as published, and on pages.
+const BEST: [(&str, bool); 2] = [("best published", true), ("best published, paged", false)];
 
 /// What follows from all cells. Keys are fixed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,6 +33,8 @@ pub struct Summary {
     pub over_bound_max: Option<f64>,
     /// The planner against each other policy, and against the best of the published ones.
     pub rivals: Vec<Rival>,
+    /// What contiguous memory costs each policy of which both variants are there.
+    pub contiguity: Vec<Contiguity>,
 }
 
 /// The planner against another policy.
@@ -51,11 +54,11 @@ pub struct Rival {
     pub worst_gain: Option<f64>,
     /// Where it is.
     pub worst_cell: Option<String>,
-    /// Cells in which the planner is faster, by more than a tie.
+    /// Cells in which the planner is faster, by more than a tie, or alone has a plan.
     pub won: usize,
     /// Cells in which both take the same time.
     pub tied: usize,
-    /// Cells in which the planner is slower.
+    /// Cells in which the planner is slower, by more than a tie, or alone has no plan.
     pub lost: usize,
     /// Cells in which only the rival has no plan.
     pub infeasible: usize,
@@ -88,8 +91,11 @@ impl Summary {
             for name in &names {
                 rivals.push(Rival::of(name, &groups, |group| find(group, name)));
             }
-            if names.iter().any(|name| is_published(name)) {
-                rivals.push(Rival::of(BEST_PUBLISHED, &groups, best_published));
+            for (best, contiguous) in BEST {
+                let among = |name: &str| is_published(name, contiguous);
+                if names.iter().any(|name| among(name)) {
+                    rivals.push(Rival::of(best, &groups, |group| fastest(group, among)));
+                }
             }
         }
         Self {
@@ -99,6 +105,7 @@ impl Summary {
             over_bound: mean(&over_bound),
             over_bound_max: over_bound.iter().copied().reduce(f64::max),
             rivals,
+            contiguity: contiguity(&groups),
         }
     }
 }
@@ -126,10 +133,12 @@ impl Rival {
                 (Some(own), Some(other)) => (own, other),
                 (Some(_), None) => {
                     rival.infeasible += 1;
+                    rival.won += 1;
                     continue;
                 }
                 (None, Some(_)) => {
                     rival.infeasible_here += 1;
+                    rival.lost += 1;
                     continue;
                 }
                 (None, None) => continue,
@@ -167,24 +176,26 @@ fn title(cell: &Cell) -> String {
 }
 
 /// The time of a policy in a cell, if it has a plan there.
-fn find(group: &[Cell], policy: &str) -> Option<f64> {
+pub(super) fn find(group: &[Cell], policy: &str) -> Option<f64> {
     let cell = group.iter().find(|cell| cell.policy == policy)?;
     cell.ratio.filter(|_| cell.feasible)
 }
 
-fn best_published(group: &[Cell]) -> Option<f64> {
-    let published = group.iter().filter(|cell| is_published(&cell.policy));
-    published
+/// The shortest time of some policies.
+fn fastest(group: &[Cell], among: impl Fn(&str) -> bool) -> Option<f64> {
+    let cells = group.iter().filter(|cell| among(&cell.policy));
+    cells
         .filter_map(|cell| find(group, &cell.policy))
         .reduce(f64::min)
 }
 
-fn is_published(name: &str) -> bool {
-    name.parse().is_ok_and(Policy::is_published)
+fn is_published(name: &str, contiguous: bool) -> bool {
+    let policy: Result<Policy, _> = name.parse();
+    policy.is_ok_and(|policy| policy.is_published() && policy.is_contiguous() == contiguous)
 }
 
 /// The geometric mean.
-fn mean(of: &[f64]) -> Option<f64> {
+pub(super) fn mean(of: &[f64]) -> Option<f64> {
     let logs: f64 = of.iter().map(|one| one.ln()).sum();
     (!of.is_empty()).then(|| (logs / of.len() as f64).exp())
 }
@@ -212,20 +223,24 @@ mod tests {
         ];
         let summary = Summary::of(&cells, &[]);
         assert_eq!((summary.cells, summary.failed), (4, 1));
-        let [lru, g10, best] = &summary.rivals[..] else {
+        let [lru, g10, best, best_paged] = &summary.rivals[..] else {
             panic!("{summary:?}");
         };
         let counts = |r: &Rival| (r.compared, r.won, r.tied, r.lost);
         let apart = |r: &Rival| (r.infeasible, r.infeasible_here, r.stalled);
         let near = |a: Option<f64>, b: f64| a.is_some_and(|a| (a - b).abs() < 1e-12);
-        assert_eq!((counts(lru), apart(lru)), ((3, 1, 2, 0), (0, 1, 2)));
+        assert_eq!((counts(lru), apart(lru)), ((3, 1, 2, 1), (0, 1, 2)));
         assert!(near(lru.gain, 2_f64.cbrt() - 1.0), "{lru:?}");
         assert!(near(lru.gain_stalled, 2_f64.sqrt() - 1.0), "{lru:?}");
-        assert_eq!((counts(g10), apart(g10)), ((2, 0, 1, 1), (1, 0, 2)));
+        assert_eq!((counts(g10), apart(g10)), ((2, 1, 1, 1), (1, 0, 2)));
         assert!(near(g10.worst_gain, -0.2), "{g10:?}");
         assert_eq!(g10.worst_cell.as_deref(), Some("c on d at 50 %"));
-        assert_eq!(best.policy, BEST_PUBLISHED);
-        assert_eq!((counts(best), apart(best)), ((3, 0, 2, 1), (0, 1, 2)));
+        assert_eq!(
+            [&best.policy, &best_paged.policy],
+            BEST.map(|(name, _)| name)
+        );
+        assert_eq!((counts(best), apart(best)), ((3, 1, 2, 1), (0, 1, 2)));
+        assert_eq!(counts(best_paged), (2, 1, 1, 1));
     }
 
     #[test]

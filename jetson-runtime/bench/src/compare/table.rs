@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use lgm::policy::Policy;
 use vtensor::Bytes;
 
-use super::{Cell, Comparison, Rival, Summary};
+use super::{Cell, Comparison, Contiguity, Rival, Summary};
 
 /// Characters of a column.
 const WIDTH: usize = 9;
@@ -20,24 +21,64 @@ pub fn table(comparison: &Comparison) -> String {
         }
     }
     for device in devices {
-        device_table(&mut text, device, &comparison.cells);
+        for kind in Kind::ALL {
+            device_table(&mut text, device, kind, &comparison.cells);
+        }
     }
     summary(&mut text, &comparison.summary);
     failures(&mut text, &comparison.cells);
     text
 }
 
+/// What is in one table: there are too many policies for a single one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Contiguous,
+    Paged,
+}
+
+impl Kind {
+    const ALL: [Self; 2] = [Self::Contiguous, Self::Paged];
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Contiguous => "whole tensors in one contiguous arena, as published",
+            Self::Paged => "tensors on pages",
+        }
+    }
+
+    /// Whether a policy is of this kind. The planner is beside both.
+    fn has(self, policy: &str) -> bool {
+        let policy: Result<Policy, _> = policy.parse();
+        policy.is_ok_and(|policy| policy.is_contiguous() == (self == Self::Contiguous))
+    }
+}
+
 // Writing to a string cannot fail, so the results of `write!` say nothing here.
-fn device_table(text: &mut String, device: &str, all: &[Cell]) {
+fn device_table(text: &mut String, device: &str, kind: Kind, all: &[Cell]) {
     let groups = all.chunk_by(Cell::is_beside);
     let groups: Vec<_> = groups.filter(|group| group[0].device == device).collect();
     let Some(first) = groups.first() else { return };
-    let names: Vec<&str> = first.iter().map(|cell| cell.policy.as_str()).collect();
+    let own = Policy::Vtensor.name();
+    let others = first.iter().filter(|cell| cell.policy != own);
+    let any = |kind: Kind| others.clone().any(|cell| kind.has(&cell.policy));
+    // The planner alone is on pages.
+    if !any(kind) && (kind == Kind::Contiguous || any(Kind::Contiguous)) {
+        return;
+    }
+    let shown = |cell: &&Cell| kind.has(&cell.policy) || cell.policy == own;
+    let names: Vec<&str> = first
+        .iter()
+        .filter(shown)
+        .map(|cell| cell.policy.trim_end_matches("-paged"))
+        .collect();
     let traces = groups.iter().map(|group| group[0].trace.chars().count());
     let left = traces.max().unwrap_or(0).max(8);
     let _ = writeln!(
         text,
-        "{device}: time of a step over its time without a limit; * the fastest, - no plan\n"
+        "{device}, {}: time of a step over its time without a limit; * the fastest of all, \
+         - no plan\n",
+        kind.title()
     );
     let lines = names.iter().map(|name| name.split('-').count()).max();
     for line in 0..lines.unwrap_or(1) {
@@ -61,7 +102,7 @@ fn device_table(text: &mut String, device: &str, all: &[Cell]) {
         let _ = write!(text, "{:<left$}{percent:>8}{bound:>WIDTH$.3}", cell.trace);
         let times = group.iter().filter(|cell| cell.feasible);
         let best = times.filter_map(|cell| cell.ratio).reduce(f64::min);
-        for cell in group {
+        for cell in group.iter().filter(shown) {
             let entry = match cell.ratio {
                 _ if cell.broken => "BROKEN".into(),
                 Some(ratio) if Some(ratio) == best => format!("*{ratio:.3}"),
@@ -108,6 +149,37 @@ fn summary(text: &mut String, summary: &Summary) {
     for rival in &summary.rivals {
         row(text, rival);
     }
+    if !summary.contiguity.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nWhat contiguous memory costs: throughput of each policy on pages over the same as \
+             published\n\n{:<21}{:>9}{:>9}{:>7}{:>17}{:>14}",
+            "policy", "gain", "most", "cells", "no plan without", "no plan with"
+        );
+    }
+    for row in &summary.contiguity {
+        contiguity(text, row);
+    }
+}
+
+fn contiguity(text: &mut String, row: &Contiguity) {
+    let _ = writeln!(
+        text,
+        "{:<21}{:>9}{:>9}{:>7}{:>17}{:>14}",
+        row.policy,
+        percent(row.gain),
+        percent(row.gain_max),
+        row.compared,
+        row.infeasible,
+        row.infeasible_paged,
+    );
+}
+
+fn percent(gain: Option<f64>) -> String {
+    match gain {
+        Some(gain) => format!("{:+.1} %", gain * 100.0),
+        None => "-".into(),
+    }
 }
 
 fn failures(text: &mut String, cells: &[Cell]) {
@@ -129,10 +201,6 @@ fn failures(text: &mut String, cells: &[Cell]) {
 }
 
 fn row(text: &mut String, rival: &Rival) {
-    let percent = |gain: Option<f64>| match gain {
-        Some(gain) => format!("{:+.1} %", gain * 100.0),
-        None => "-".into(),
-    };
     let worst = match &rival.worst_cell {
         Some(cell) => format!("{} {cell}", percent(rival.worst_gain)),
         None => "-".into(),
@@ -162,20 +230,29 @@ mod tests {
     #[test]
     fn the_table_says_who_is_fastest_and_who_has_no_plan() {
         let cells = vec![
-            sample("a", "lru", Some(4.0)),
-            sample("a", "vdnn-all-paged", None),
+            sample("a", "vdnn-all", None),
+            sample("a", "lru-paged", Some(4.0)),
+            sample("a", "vdnn-all-paged", Some(3.0)),
             sample("a", "vtensor", Some(2.0)),
         ];
         let summary = Summary::of(&cells, &[]);
         let text = table(&Comparison { cells, summary });
-        let wanted = "\
+        for wanted in [
+            "\
+trace     budget    bound     vdnn  vtensor
+                               all
+a           50 %    1.000        -   *2.000
+",
+            "\
 trace     budget    bound      lru     vdnn  vtensor
                                         all
-                                      paged
-a           50 %    1.000    4.000        -   *2.000
-";
-        assert!(text.contains(wanted), "{text}");
-        assert!(text.contains("lru                   +100.0 %"), "{text}");
+a           50 %    1.000    4.000    3.000   *2.000
+",
+            "lru-paged             +100.0 %",
+            "vdnn-all                     -        -      0                1             0\n",
+        ] {
+            assert!(text.contains(wanted), "{wanted}{text}");
+        }
         assert!(!text.contains("FAILED"), "{text}");
     }
 }
