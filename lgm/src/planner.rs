@@ -218,7 +218,7 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
 /// Plans with whole tensors in one contiguous arena. They are counted in small units, and `page` is
 /// only what the program's arena is made of.
 fn plan_contiguous(request: &Request<'_>, page: PageBytes) -> Result<Planned, PlanError> {
-    let (graph, pool) = graph_and_pool(request, packed::UNIT, packed::POOL_OF);
+    let (graph, pool) = graph_and_pool(request, packed::UNIT, page.min(packed::POOL_OF));
     let need = Need::largest(request.skeleton, &graph, &pool);
     let arena = packed::Arena {
         bytes: request.budget,

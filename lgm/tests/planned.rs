@@ -118,7 +118,15 @@ fn a_plan_is_a_function_of_its_inputs() {
         .clone();
     let skeleton = trace.skeleton("agx_orin").expect("is recorded");
     let budget = trace.peak_bytes().0 / 2;
-    for policy in [Policy::None, Policy::Lru, Policy::Whole, Policy::Vtensor] {
+    for policy in [
+        Policy::None,
+        Policy::Lru,
+        Policy::LruPaged,
+        Policy::Autoswap,
+        Policy::Whole,
+        Policy::WholePaged,
+        Policy::Vtensor,
+    ] {
         let twice = [(); 2].map(|()| planned(&skeleton, &profile, budget, policy).expect("fits"));
         assert!(twice[0].plan == twice[1].plan, "{policy}");
     }
@@ -154,7 +162,14 @@ fn no_timing_harms_a_tiny_plan() {
         sizes.for_each(|bytes| *bytes = bytes.next_multiple_of(1024));
         for percent in [90, 50] {
             let budget = trace.peak_bytes().0 / 100 * percent;
-            for policy in [Policy::Vtensor, Policy::Whole, Policy::Lru] {
+            for policy in [
+                Policy::Vtensor,
+                Policy::WholePaged,
+                Policy::LruPaged,
+                Policy::Whole,
+                Policy::Lru,
+                Policy::Deepum,
+            ] {
                 let Ok(made) = planned(&skeleton, &profile, budget, policy) else {
                     continue;
                 };

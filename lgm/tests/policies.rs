@@ -144,7 +144,7 @@ fn every_policy_has_a_name_of_its_own() {
         assert!(text.contains(policy.name()), "{text}");
     }
     assert!(
-        text.ends_with("g10-paged, whole and vtensor, not `best`"),
+        text.ends_with("whole, whole-paged and vtensor, not `best`"),
         "{text}"
     );
 }

@@ -42,15 +42,15 @@ pub const POOL_OF: PageBytes = match PageBytes::new(1 << 20) {
     Ok(bytes) => bytes,
     Err(_) => PageBytes::MIN,
 };
-/// By how much a schedule retreats at least, in thousandths of the arena.
-const RETREAT_MIN: i64 = 8;
+/// By how much a schedule retreats at once, at least and at most, in thousandths of the arena.
+const STEP: (i64, i64) = (16, 120);
 /// How far a schedule retreats at most, in thousandths of the arena.
 const RETREAT_MAX: i64 = 750;
-/// How many sizes in a row are tried in vain once a schedule has been packed: none of them has a
-/// schedule that could be faster.
-const VAIN_MAX: usize = 2;
 /// How many schedules are packed for each size.
 const SCHEDULES_MAX: usize = 3;
+/// How often the last step down is halved.
+const HALVINGS: usize = 3;
+
 /// One range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arena {
@@ -85,28 +85,35 @@ pub fn plan(policy: Policy, graph: &Graph<'_>, link: &Link, arena: Arena) -> Opt
         arena,
         best: None,
     };
-    let (mut retreat, mut vain) = (0, 0);
-    while retreat <= RETREAT_MAX && vain < VAIN_MAX {
+    let mut attempt = |retreat: i64| {
         let task = Task {
             graph,
             pages: &pages,
             capacity: all - (all * retreat + 999) / 1000 - pool,
             link,
         };
-        let timed = policy::timed(policy, task).unwrap_or_default();
-        let soonest = timed
-            .iter()
-            .map(|timed| timed.schedule.timeline.iteration_ns);
-        let soonest = soonest.min().unwrap_or(u64::MAX);
-        if packer.best.is_some() && soonest >= packer.time() {
-            vain += 1;
-            retreat += RETREAT_MIN;
-            continue;
+        // With less memory there will be no schedule either.
+        let timed = policy::timed(policy, task).ok()?;
+        Some(packer.pack(&timed))
+    };
+    // Down in steps that follow from how much is missing, then halfway back where that does.
+    let (mut low, mut high) = (0, 0);
+    while let Some(excess) = attempt(high).filter(|&excess| excess > 0) {
+        low = high;
+        high += (excess / 2).clamp(STEP.0, STEP.1);
+        if high > RETREAT_MAX {
+            return packer.best;
         }
-        vain = 0;
-        // What did not fit by much is not retried at nearly the same size.
-        let excess = packer.pack(&timed);
-        retreat += (excess / 3).clamp(RETREAT_MIN, 100);
+    }
+    for _ in 0..HALVINGS {
+        let middle = low.midpoint(high);
+        if middle == low {
+            break;
+        }
+        match attempt(middle) {
+            Some(0) => high = middle,
+            _ => low = middle,
+        }
     }
     packer.best
 }
@@ -138,37 +145,50 @@ impl Packer<'_> {
         best.map_or(u64::MAX, |best| best.timeline.iteration_ns)
     }
 
-    /// Packs schedules; returns by how many thousandths the one that came closest was too high.
-    fn pack(&mut self, timed: &[Timed]) -> i64 {
-        let mut closest = i64::MAX;
-        for timed in timed.iter().take(SCHEDULES_MAX) {
-            if timed.schedule.timeline.iteration_ns >= self.time() {
+    /// Packs schedules; returns by how many thousandths of the arena the one that came closest was
+    /// too high to cost no waits, or 0 if none could be faster than what there is.
+    fn pack(&mut self, all: &[Timed]) -> i64 {
+        let mut closest = None;
+        let mut last_ns = None;
+        for timed in all.iter().take(SCHEDULES_MAX) {
+            let took = timed.schedule.timeline.iteration_ns;
+            if took >= self.time() {
                 break;
             }
-            let residences = Residences::new(self.graph, &timed.schedule);
-            let untils: &[Until] = match timed.waits_for_outs {
-                true => &[Until::LastAccess],
-                false => &[Until::OutComplete, Until::LastAccess],
-            };
-            for &until in untils {
-                let with = (self.graph, self.link, self.arena);
-                let blocks = Blocks::new(with, &timed.schedule, &residences, until);
-                let bytes = self.whole_pages();
-                let packed = blocks.pack(bytes);
-                match packed {
-                    Ok(packing) => {
-                        closest = 0;
-                        self.keep(timed, &residences, &packing, blocks.load());
-                        break;
-                    }
-                    Err(height) => {
-                        let over = (height - bytes).saturating_mul(1000) / bytes.max(1);
-                        closest = closest.min(i64::try_from(over).unwrap_or(i64::MAX));
-                    }
+            // What takes the same time most often is the same.
+            if last_ns.replace(took) == Some(took) {
+                continue;
+            }
+            let excess = self.pack_one(timed);
+            closest = Some(closest.map_or(excess, |closest: i64| closest.min(excess)));
+        }
+        closest.unwrap_or(0)
+    }
+
+    fn pack_one(&mut self, timed: &Timed) -> i64 {
+        let residences = Residences::new(self.graph, &timed.schedule);
+        let untils: &[Until] = match timed.waits_for_outs {
+            true => &[Until::LastAccess],
+            false => &[Until::OutComplete, Until::LastAccess],
+        };
+        let bytes = self.whole_pages();
+        let mut excess = 0;
+        for &until in untils {
+            let with = (self.graph, self.link, self.arena);
+            let blocks = Blocks::new(with, &timed.schedule, &residences, until);
+            match blocks.pack(bytes) {
+                Ok(packing) => {
+                    self.keep(timed, &residences, &packing, blocks.load());
+                    break;
+                }
+                Err(height) => {
+                    let over = (height - bytes).saturating_mul(1000) / bytes.max(1);
+                    excess = excess.max(i64::try_from(over).unwrap_or(i64::MAX));
+                    excess = excess.max(1);
                 }
             }
         }
-        closest
+        excess
     }
 
     fn whole_pages(&self) -> u64 {

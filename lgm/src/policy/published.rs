@@ -17,7 +17,7 @@ use crate::queues::Overfull;
 use crate::schedule::Schedule;
 
 /// How many of the fastest schedules are kept.
-const KEPT: usize = 3;
+const KEPT: usize = 2;
 
 /// A schedule, and what a rule of its policy says of waits.
 #[derive(Clone, Debug)]
