@@ -17,6 +17,7 @@
 
 use core::cmp::Reverse;
 use core::ops::Range;
+use std::collections::HashMap;
 
 use super::{Block, Sections};
 
@@ -33,6 +34,8 @@ pub(super) enum Outcome {
 
 /// Blocks beyond which a search is not begun: it keeps the pairs that meet.
 const BLOCKS_MAX: usize = 4096;
+/// How many groups that were searched in vain are remembered.
+const FAILED_MAX: usize = 1 << 20;
 /// The work that each order gets first, and by how much that grows from turn to turn.
 const FIRST_TURN: u64 = 1 << 16;
 const GROWTH: u64 = 3;
@@ -67,21 +70,23 @@ pub(super) fn search(blocks: &[Block], capacity: u64, work: u64) -> Outcome {
 
 /// Orders in which candidates at the same offset are tried: their places.
 fn ranks(blocks: &[Block], search: &Search<'_>) -> Vec<Vec<u32>> {
-    let facts: Vec<[u64; 3]> = blocks
+    let facts: Vec<[u64; 4]> = blocks
         .iter()
         .zip(&search.spans)
         .map(|(block, spans)| {
             let sections = spans.iter().cloned().flatten();
             let total = sections.map(|section| search.loads[section]).max();
             let length = block.length();
+            let count = spans.iter().map(|span| span.len() as u64).sum();
             [
                 total.unwrap_or(0),
                 length,
                 block.bytes.saturating_mul(length),
+                count,
             ]
         })
         .collect();
-    let keys: [[usize; 3]; 3] = [[1, 2, 0], [0, 2, 1], [0, 1, 2]];
+    let keys = [[1, 2, 0], [0, 2, 1], [0, 3, 2], [0, 1, 2], [2, 0, 1]];
     let rank = |key: [usize; 3]| {
         let mut order: Vec<usize> = (0..blocks.len()).collect();
         order.sort_by_key(|&row| (Reverse(key.map(|fact| facts[row][fact])), row));
@@ -113,6 +118,8 @@ struct Search<'a> {
     left: Vec<u64>,
     /// What is placed, in order, and before that what each lowest offset was: to be taken back.
     order: Vec<u32>,
+    /// Groups that were searched in vain, and from where on.
+    failed: HashMap<(u64, u64), Last>,
     trail: Vec<(u32, u64)>,
     scratch: Scratch,
 }
@@ -148,6 +155,7 @@ impl<'a> Search<'a> {
             at: Vec::new(),
             left: Vec::new(),
             order: Vec::new(),
+            failed: HashMap::new(),
             trail: Vec::new(),
             scratch: Scratch {
                 next: vec![0; count + 1],
@@ -164,6 +172,7 @@ impl<'a> Search<'a> {
         self.at = vec![0; self.blocks.len()];
         self.left.clone_from(&self.loads);
         self.order.clear();
+        self.failed.clear();
         self.trail.clear();
     }
 
@@ -180,6 +189,10 @@ impl<'a> Search<'a> {
         let mut by_offset: Vec<u32> = group.to_vec();
         by_offset.sort_unstable_by_key(|&row| (self.at[row as usize], self.rank[row as usize]));
         if !self.may_fit(&by_offset, last.0) {
+            return false;
+        }
+        let state = self.state(group);
+        if self.failed.get(&state).is_some_and(|&from| from <= last) {
             return false;
         }
         let end = |row: &u32| self.at[*row as usize] + self.blocks[*row as usize].bytes;
@@ -210,7 +223,30 @@ impl<'a> Search<'a> {
                 return false;
             }
         }
+        if self.failed.len() >= FAILED_MAX {
+            self.failed.clear();
+        }
+        let from = self.failed.entry(state).or_insert(last);
+        *from = last.min(*from);
         false
+    }
+
+    /// What tells groups apart: which blocks are to be placed, and how low each can be. Two sums of
+    /// mixed bits, so that different states are all but never equal; if they were, a packing could
+    /// be missed, but not a wrong one found.
+    fn state(&self, group: &[u32]) -> (u64, u64) {
+        let mix = |bits: u64, by: u64| {
+            let bits = (bits ^ (bits >> 31)).wrapping_mul(by);
+            (bits ^ (bits >> 29)).wrapping_mul(by)
+        };
+        group.iter().fold((0, 0), |(a, b), &row| {
+            let at = self.at[row as usize].wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let bits = at.wrapping_add(u64::from(row).wrapping_mul(0xd1b5_4a32_d192_ed03));
+            (
+                a.wrapping_add(mix(bits, 0xbf58_476d_1ce4_e5b9)),
+                b.wrapping_add(mix(bits, 0x94d0_49bb_1331_11eb)),
+            )
+        })
     }
 
     /// Puts a block where it is lowest, and lifts those that it meets; says whether they still end
