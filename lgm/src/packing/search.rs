@@ -19,6 +19,8 @@ use core::cmp::Reverse;
 use core::ops::Range;
 use std::collections::HashMap;
 
+use oorandom::Rand64;
+
 use super::{Block, Sections};
 
 /// What a search came to.
@@ -38,7 +40,7 @@ const BLOCKS_MAX: usize = 4096;
 const FAILED_MAX: usize = 1 << 20;
 /// The work that each order gets first, and by how much that grows from turn to turn.
 const FIRST_TURN: u64 = 1 << 16;
-const GROWTH: u64 = 3;
+const GROWTH: u64 = 2;
 
 /// Searches for a packing that ends below `capacity`.
 pub(super) fn search(blocks: &[Block], capacity: u64, work: u64) -> Outcome {
@@ -46,14 +48,14 @@ pub(super) fn search(blocks: &[Block], capacity: u64, work: u64) -> Outcome {
         return Outcome::GaveUp;
     }
     let mut search = Search::new(blocks, capacity);
-    let ranks = ranks(blocks, &search);
+    let mut orders = Orders::new(blocks, &search);
+    let all: Vec<u32> = (0..).take(blocks.len()).collect();
     let (mut left, mut turn) = (work, FIRST_TURN);
     loop {
-        for rank in &ranks {
+        for (key, blur) in KEYS.into_iter().flat_map(|key| [(key, 0.0), (key, BLUR)]) {
             let granted = turn.min(left);
             left -= granted;
-            search.begin(rank, granted);
-            let all: Vec<u32> = (0..).take(blocks.len()).collect();
+            search.begin(orders.rank(key, blur), granted);
             if search.solve(&all, (0, 0)) {
                 return Outcome::Found(search.at);
             }
@@ -68,33 +70,54 @@ pub(super) fn search(blocks: &[Block], capacity: u64, work: u64) -> Outcome {
     }
 }
 
-/// Orders in which candidates at the same offset are tried: their places.
-fn ranks(blocks: &[Block], search: &Search<'_>) -> Vec<Vec<u32>> {
-    let facts: Vec<[u64; 4]> = blocks
-        .iter()
-        .zip(&search.spans)
-        .map(|(block, spans)| {
+/// What candidates at the same offset are ordered by, the most important first: by the columns of
+/// [`Orders`].
+const KEYS: [[usize; 3]; 5] = [[1, 2, 0], [0, 2, 1], [0, 3, 2], [0, 1, 2], [2, 0, 1]];
+/// By how much of all places a block may move in an order, so that each try is another one.
+const BLUR: f64 = 0.2;
+
+/// Orders in which candidates at the same offset are tried.
+struct Orders {
+    /// For each block the most bytes that ever live together with it, its length, bytes times
+    /// length, and its sections.
+    facts: Vec<[u64; 4]>,
+    random: Rand64,
+}
+
+impl Orders {
+    fn new(blocks: &[Block], search: &Search<'_>) -> Self {
+        let facts = blocks.iter().zip(&search.spans).map(|(block, spans)| {
             let sections = spans.iter().cloned().flatten();
-            let total = sections.map(|section| search.loads[section]).max();
+            let most = sections.map(|section| search.loads[section]).max();
             let length = block.length();
             let count = spans.iter().map(|span| span.len() as u64).sum();
-            [
-                total.unwrap_or(0),
-                length,
-                block.bytes.saturating_mul(length),
-                count,
-            ]
-        })
-        .collect();
-    let keys = [[1, 2, 0], [0, 2, 1], [0, 3, 2], [0, 1, 2], [2, 0, 1]];
-    let rank = |key: [usize; 3]| {
-        let mut order: Vec<usize> = (0..blocks.len()).collect();
+            let area = block.bytes.saturating_mul(length);
+            [most.unwrap_or(0), length, area, count]
+        });
+        Self {
+            facts: facts.collect(),
+            random: Rand64::new(1),
+        }
+    }
+
+    /// The place of each block in an order.
+    fn rank(&mut self, key: [usize; 3], blur: f64) -> Vec<u32> {
+        let facts = &self.facts;
+        let mut order: Vec<usize> = (0..facts.len()).collect();
         order.sort_by_key(|&row| (Reverse(key.map(|fact| facts[row][fact])), row));
-        let mut rank = vec![0; blocks.len()];
+        if blur > 0.0 {
+            let reach = blur * order.len() as f64;
+            let mut moved: Vec<(f64, usize)> = (0_u32..)
+                .zip(order)
+                .map(|(place, row)| (f64::from(place) + reach * self.random.rand_float(), row))
+                .collect();
+            moved.sort_by(|a, b| a.0.total_cmp(&b.0));
+            order = moved.into_iter().map(|(_, row)| row).collect();
+        }
+        let mut rank = vec![0; order.len()];
         (0..).zip(order).for_each(|(place, row)| rank[row] = place);
         rank
-    };
-    keys.map(rank).to_vec()
+    }
 }
 
 /// What was placed last: its offset and its place in the order of candidates.
@@ -165,8 +188,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn begin(&mut self, rank: &[u32], work: u64) {
-        self.rank = rank.to_vec();
+    fn begin(&mut self, rank: Vec<u32>, work: u64) {
+        self.rank = rank;
         self.work = work;
         self.placed = vec![false; self.blocks.len()];
         self.at = vec![0; self.blocks.len()];
