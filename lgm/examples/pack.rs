@@ -1,14 +1,14 @@
 //! Packs a set of blocks from a file, and says how high the packing is.
 //!
 //! ```text
-//! cargo run --release -p lgm --example pack -- A.1048576.csv B.1048576.csv --work 2e9
+//! cargo run --release -p lgm --example pack -- A.1048576.csv B.1048576.csv --work 1e9
 //! ```
 //!
-//! In: CSV files with a header and the columns `id`, `lower`, `upper` (both times; the latter is the
-//! first without the block) and `size`, as the public MiniMalloc set has them. The capacity is
+//! In: CSV files with a header and the columns `id`, `lower`, `upper` (both times; the latter is
+//! the first without the block) and `size`, as the public MiniMalloc set has them. The capacity is
 //! `--capacity N`, or the number before `.csv` in the name, or the most bytes that live at once.
-//! `--work N` bounds the search: blocks looked at (a few 10^7 take a second). Exit status 1 if a set
-//! does not fit its capacity.
+//! `--work N` bounds the search: blocks looked at (a few 10^7 take a second). Exit status 1 if a
+//! set does not fit its capacity.
 
 use std::env;
 use std::fs;
@@ -123,7 +123,8 @@ fn read(path: &Path) -> Result<Vec<Block>, String> {
         let (start, end) = (time(lower)?, time(upper)?);
         if end <= start || field(size)? > 1 << 50 {
             return Err(format!(
-                "{name}, line {}: a block ends after it begins, and has at most 2^50 bytes: `{line}`",
+                "{name}, line {}: a block ends after it begins, and has at most 2^50 bytes: \
+                 `{line}`",
                 row + 2
             ));
         }

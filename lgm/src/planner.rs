@@ -22,7 +22,8 @@ use crate::queues::Pages;
 use crate::schedule::Schedule;
 use crate::skeleton::Skeleton;
 
-/// Tensors below this share of a page live in the pool (contiguous: of [`packed::POOL_OF`]); the first is the best for most models.
+/// Tensors below this share of a page live in the pool (contiguous: of a page or of
+/// [`packed::POOL_OF`], whichever is less); the first is the best for most models.
 const POOL_SHARES: [u64; 4] = [4, 8, 16, 2];
 /// Thousandths of the pages that schedules leave free until one has a layout that wastes as good as
 /// nothing; the rest of them is tried with whatever waste the budget allows.

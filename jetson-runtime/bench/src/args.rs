@@ -71,7 +71,10 @@ Examples:
   vtensor-bench compare resnet50_b32_sgdm --device agx_orin --budget 70%,50% --plot compare.svg
   vtensor-bench compare traces/*.json.gz --policy lru,capuchin-paged,vtensor --csv compare.csv
 
-Times are predicted, each over the time of the step without a limit; every plan is proven. Exit
+A name ending in -paged is the policy on pages, with the planner's own prefetcher; without that
+ending, tensors lie in one contiguous arena and copies in follow the policy's own rule, as
+published. Times are predicted, each over the time of the step without a limit; every plan is
+proven. Exit
 status 1 if vtensor finds no plan somewhere, or if a plan of any policy breaks a rule; that another
 policy finds none is part of the result. Budgets below 1.25 times the largest op are left out.";
 

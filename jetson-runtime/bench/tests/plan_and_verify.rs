@@ -90,7 +90,7 @@ fn equal_questions_get_equal_files() {
 
 #[test]
 fn keys_and_units_are_fixed() {
-    for policy in ["none", "lru", "whole", "vtensor"] {
+    for policy in ["none", "lru-paged", "whole", "vtensor"] {
         let output = bench(&plan(&trace(TRACE), &["--policy", policy, "--json"]));
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let printed = text(&output.stdout);

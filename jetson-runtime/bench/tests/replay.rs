@@ -71,6 +71,9 @@ fn scale_tier_pace_and_steps_do_not_change_the_digest() {
 fn every_policy_replays() {
     // These never let parameters leave, and this budget leaves no room for them.
     let without_plan = [
+        Policy::VdnnAll,
+        Policy::VdnnConv,
+        Policy::Flashneuron,
         Policy::VdnnAllPaged,
         Policy::VdnnConvPaged,
         Policy::FlashneuronPaged,

@@ -99,18 +99,31 @@ pub fn load(blocks: &[Block]) -> u64 {
 #[must_use]
 pub fn pack(blocks: &[Block], goal: u64, effort: Effort) -> Packing {
     let goal = goal.max(load(blocks));
-    let best = squeaky::pack(blocks, goal, effort.orders);
+    let mut best = squeaky::pack(blocks, goal, effort.orders);
     if best.height <= goal || effort.search == 0 {
         return best;
     }
-    match search::search(blocks, goal, effort.search) {
-        Outcome::Found(offsets) => Packing {
-            height: height(blocks, &offsets),
-            offsets,
-        },
-        Outcome::Impossible | Outcome::GaveUp => best,
+    // Half of the work on the goal, the rest on coming closer to it.
+    let (mut low, mut capacity, mut work) = (goal, goal, effort.search / 2);
+    loop {
+        match search::search(blocks, capacity, work) {
+            Outcome::Found(offsets) => {
+                let height = height(blocks, &offsets);
+                best = Packing { offsets, height };
+            }
+            Outcome::Impossible | Outcome::GaveUp => low = capacity,
+        }
+        work = effort.search / 2 / HALVINGS;
+        capacity = low.midpoint(best.height);
+        if best.height <= goal || capacity - low < goal / 200 || work == 0 {
+            return best;
+        }
     }
 }
+
+/// How often the way between what was found and what was not is halved: until half of a percent is
+/// left of half of the goal.
+const HALVINGS: u64 = 7;
 
 fn height(blocks: &[Block], offsets: &[u64]) -> u64 {
     let ends = blocks.iter().zip(offsets).map(|(b, at)| at + b.bytes);

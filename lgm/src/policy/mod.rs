@@ -3,8 +3,7 @@
 //!
 //! The published ones are there in two variants. *As published*, tensors are contiguous and copies
 //! in are released by the policy's own rule (see `published`). *Paged*, they choose what leaves in
-//! which gaps, and everything else is the planner's own (see `paged`): that isolates the choice. The
-//! difference between the two is what pages and windows buy.
+//! which gaps, and everything else is the planner's own (see `paged`): that isolates the choice.
 
 mod autoswap;
 mod capuchin;

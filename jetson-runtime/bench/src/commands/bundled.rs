@@ -129,9 +129,10 @@ fn explanation(args: &ReplayArgs, runs: &[ReplayReport]) -> String {
         "
 What it shows: {shows}.
 none keeps no budget and is the reference; lru moves on demand, whole plans whole tensors,
-vtensor plans pieces of them. step, ratio and stall are the device's, as the cost model
-predicts; no plan can have a ratio below {bound:.3}. Wrong bytes were counted by ops that
-check all that they read; digests compare the executed steps with each other.
+both in one contiguous arena; vtensor plans pieces of tensors, on pages. step, ratio and
+stall are the device's, as the cost model predicts; no plan can have a ratio below {bound:.3}.
+Wrong bytes were counted by ops that check all that they read; digests compare the executed
+steps with each other.
 
 Next (cargo run --release -- COMMAND ..., or vtensor-bench COMMAND ...):
   plan {name} --device rtx3060 --budget 35%

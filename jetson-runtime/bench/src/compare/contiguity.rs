@@ -1,9 +1,9 @@
 //! What contiguous memory costs: each policy on pages against the same choice in one contiguous
 //! arena, as it was published.
 //!
-//! The difference is what aliased windows buy, whoever chooses what moves. A variant as published
-//! also has its own rule for copies in, so for published policies the figure holds both; for `whole`
-//! the rules are the same, and only places differ.
+//! The difference is what aliased windows buy, whoever chooses what moves, less what rounding to
+//! pages costs them. A variant as published also has its own rule for copies in, so for published
+//! policies the figure holds both; for `whole` the rules are the same, and only places differ.
 
 use lgm::policy::Policy;
 use serde::Serialize;

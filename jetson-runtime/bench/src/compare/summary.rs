@@ -1,8 +1,8 @@
 //! The planner against each other policy.
 //!
 //! A *gain* is in throughput: the time of a rival over that of the planner, less 1. Means are
-//! geometric, over the cells in which both have a plan. Where only one has, the other has lost, which
-//! no mean shows; so these cells are counted apart, too.
+//! geometric, over the cells in which both have a plan. Where only one has, the other has lost,
+//! which no mean shows; so these cells are counted apart, too.
 
 use lgm::policy::Policy;
 use serde::Serialize;
