@@ -247,4 +247,28 @@ mod tests {
         );
         assert_eq!(last_free(back, 140, 5), Some(115), "an iteration later");
     }
+
+    #[test]
+    fn triggers_move_back_where_copies_were_late() {
+        // Tensors 0 and 1 are needed by the same op, and one copy has to be early.
+        let ops: &[(_, _, &[_])] = &[
+            ("a", 1000, &[w(0)]),
+            ("b", 1000, &[w(1)]),
+            ("peak", 5000, &[w(2)]),
+            ("c", 1000, &[w(3)]),
+            ("d", 1000, &[w(4)]),
+            ("e", 1000, &[w(5)]),
+            ("f", 1000, &[r(0), r(1)]),
+        ];
+        let example = Example::new(&[1, 1, 3, 1, 1, 1], ops);
+        example.with(3, |task| {
+            let moves = choice(task).moves();
+            let by_clock = |_: usize, m: &Move| i64::from(m.need) - 1;
+            let first = release(task, moves, by_clock, by_need(task)).expect("it fits");
+            // The peak waits for the second copy out, whatever comes back when.
+            assert_eq!(first.timeline.iteration_ns, 13_000, "one copy is late");
+            let best = published(task).expect("it fits").remove(0);
+            assert_eq!(best.schedule.timeline.iteration_ns, 12_000);
+        });
+    }
 }

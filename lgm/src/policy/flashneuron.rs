@@ -72,4 +72,26 @@ mod tests {
             });
         }
     }
+
+    #[test]
+    fn copies_return_in_reverse_order_as_there_is_room() {
+        let ops: &[(_, _, &[_])] = &[
+            ("a", 1, &[w(0)]),
+            ("b", 1, &[w(1)]),
+            ("loss", 1, &[w(2)]),
+            ("a_backward", 1, &[w(3)]),
+            ("b_backward", 1, &[w(4)]),
+            ("c_backward", 1, &[r(1)]),
+            ("d_backward", 1, &[r(0)]),
+        ];
+        let example = Example::new(&[1, 1, 2, 1, 1], ops);
+        example.with(2, |task| {
+            let timed = published(task).expect("it fits").remove(0);
+            let moves = timed.schedule.moves.iter();
+            let backs: Vec<_> = moves.map(|m| (m.tensor.0, m.back)).collect();
+            // Tensor 1 left last and has the room from the turn on; tensor 0 comes when the op
+            // before the one that needs tensor 1 is over.
+            assert_eq!(backs, [(0, 5), (1, 3)]);
+        });
+    }
 }

@@ -135,4 +135,21 @@ mod tests {
             assert_eq!(leaving(task, &choice(task, 1)), [0, 1]);
         });
     }
+
+    #[test]
+    fn a_copy_in_comes_when_the_window_reaches_its_use() {
+        let ops: &[(_, _, &[_])] = &[
+            ("a", 1, &[w(0)]),
+            ("b", 1, &[w(1)]),
+            ("c", 1, &[w(2)]),
+            ("d", 1, &[r(1)]),
+            ("e", 1, &[r(0), r(2)]),
+        ];
+        Example::new(&[1, 1, 1], ops).with(2, |task| {
+            // No window of two pages with `d` holds `e` too: both its tensors come on demand.
+            let timed = published(task).expect("it fits");
+            let backs = timed[0].schedule.moves.iter().map(|m| (m.tensor.0, m.back));
+            assert_eq!(backs.collect::<Vec<_>>(), [(0, 4), (2, 4)]);
+        });
+    }
 }

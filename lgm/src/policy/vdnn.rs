@@ -110,4 +110,30 @@ mod tests {
             assert_eq!(taken(Layers::Convolutions), [0]);
         });
     }
+
+    #[test]
+    fn each_op_fetches_one_and_waits_for_what_leaves() {
+        let ops: &[(_, _, &[_])] = &[
+            ("load", 1, &[w(0)]),
+            ("convolution", 1, &[r(0), w(1)]),
+            ("relu", 1, &[r(1), w(2)]),
+            ("convolution", 1, &[r(2), w(3)]),
+            ("loss", 1, &[r(3), w(4)]),
+            ("convolution_backward", 1, &[r(2), r(4), w(5)]),
+            ("relu_backward", 1, &[r(1), r(5), w(6)]),
+            ("convolution_backward", 1, &[r(0), r(6)]),
+        ];
+        let example = Example::new(&[1; 7], ops);
+        example.with(7, |task| {
+            let timed = published(task, Layers::All).expect("it fits").remove(0);
+            let moves = &timed.schedule.moves;
+            let backs = moves.iter().map(|m| (m.tensor.0, m.back, m.need));
+            // Tensor 2 is needed by the first op of the backward pass, which fetches tensor 1; the
+            // next one fetches tensor 0.
+            assert_eq!(backs.collect::<Vec<_>>(), [(0, 6, 7), (1, 5, 6), (2, 5, 5)]);
+            let out_needed = &timed.schedule.queues.out_needed;
+            assert!(timed.waits_for_outs);
+            assert_eq!(out_needed[2..5], [1, 2, 3], "behind the last readers");
+        });
+    }
 }
