@@ -70,12 +70,12 @@ pub struct Packing {
     pub height: u64,
 }
 
-/// Work that may be spent on a packing, in blocks looked at; some ten million take a second.
+/// Work that may be spent on a packing, in blocks looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// On better orders.
+    /// On better orders; some 10^8 take a second.
     pub orders: u64,
-    /// On the search.
+    /// On the search; some 10^7 take a second.
     pub search: u64,
 }
 
