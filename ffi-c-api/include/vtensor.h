@@ -58,6 +58,7 @@
 #include "vtensor/tensor.h"
 #include "vtensor/iteration.h"
 #include "vtensor/op.h"
+#include "vtensor/window.h"
 #include "vtensor/plan.h"
 #include "vtensor/stats.h"
 #include "vtensor/probe.h"

@@ -12,6 +12,7 @@
 //! | [`version`], [`bytes`] | the version as a number; amounts of memory as text |
 //! | [`config`], [`log`], [`probe`] | what may be chosen; who listens; what the machine has |
 //! | [`runtime`], [`tensor`], [`iteration`], [`op`] | the objects, one header each |
+//! | [`window`] | addresses that are fixed at allocation; to come |
 //! | [`plan`], [`stats`] | plans and traces as files; what was done |
 //!
 //! Guarantees: no panic crosses into C, and one that comes out of a runtime poisons that runtime
@@ -44,5 +45,6 @@ pub mod stats;
 pub mod status;
 pub mod tensor;
 pub mod version;
+pub mod window;
 
 pub use status::Status;

@@ -1,6 +1,6 @@
 //! The runtime: created, asked, destroyed.
 
-use jetson_runtime::{Access, ProgramKey, Runtime};
+use jetson_runtime::{Access, ProgramKey, ProgramReport, Runtime};
 
 use crate::arguments::not_null;
 use crate::config::VtConfig;
@@ -13,7 +13,7 @@ use crate::status::Status;
 
 /// The kind of iteration that ran last is recorded on demand, or none has begun.
 pub const VT_PHASE_RECORDING: u32 = 0;
-/// There is a plan for it, which the next iteration freezes.
+/// Its next iteration is frozen: a plan was loaded, or enough was recorded for one.
 pub const VT_PHASE_PLANNED: u32 = 1;
 /// A program runs it.
 pub const VT_PHASE_FROZEN: u32 = 2;
@@ -27,23 +27,30 @@ pub(crate) struct Held {
     pub(crate) sink: Option<Sink>,
     /// Whether a panic came out of it.
     pub(crate) poisoned: bool,
+    /// Equal iterations before a program is made.
+    pub(crate) warmup: u32,
     /// The accesses of the op that begins; kept so that no op allocates.
     pub(crate) accesses: Vec<Access>,
-    /// The kind of iteration that began last.
+    /// The kind of iteration that began last, or whose plan was loaded last.
     pub(crate) begun: Option<ProgramKey>,
     /// The kind of iteration that ended last.
     pub(crate) ended: Option<ProgramKey>,
 }
 
 impl Held {
+    /// What is known of a kind of iteration.
+    pub(crate) fn program(&self, key: Option<ProgramKey>) -> Option<ProgramReport> {
+        let mut programs = self.runtime.programs().into_iter();
+        programs.find(|program| Some(program.key) == key)
+    }
+
     /// The phase of the kind of iteration that began last.
     pub(crate) fn phase(&self) -> u32 {
-        let programs = self.runtime.programs();
-        let known = programs
-            .iter()
-            .find(|program| Some(program.key) == self.begun);
-        match known {
+        match self.program(self.begun) {
             Some(program) if program.frozen => VT_PHASE_FROZEN,
+            Some(program) if program.repeats >= self.warmup && program.refusal.is_none() => {
+                VT_PHASE_PLANNED
+            }
             _ => VT_PHASE_RECORDING,
         }
     }
@@ -68,6 +75,7 @@ pub unsafe extern "C" fn vt_runtime_create(
         if sink.is_some() {
             log::listen();
         }
+        let warmup = config.warmup;
         let scope = Scope::new(sink);
         let runtime = Runtime::new(config).map_err(refusal("vt_runtime_create"))?;
         drop(scope);
@@ -75,6 +83,7 @@ pub unsafe extern "C" fn vt_runtime_create(
             runtime,
             sink,
             poisoned: false,
+            warmup,
             accesses: Vec::new(),
             begun: None,
             ended: None,

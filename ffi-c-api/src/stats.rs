@@ -10,6 +10,7 @@ use crate::arguments::not_null;
 use crate::extensible::{self, Extensible};
 use crate::guard::{failure, guard_status};
 use crate::handle::{self, VtRuntime};
+use crate::runtime::Held;
 use crate::status::{Status, VT_ERROR_BUFFER};
 
 /// `vt_stats`: numbers since the runtime was created.
@@ -42,17 +43,34 @@ pub struct VtStats {
     pub arena_bytes: u64,
     /// Bytes of tensors that wait in the spill tier outside of any program now.
     pub waiting_bytes: u64,
+    /// Copies of frozen programs that failed.
+    pub failed_copies: u64,
+    /// The memory that the program of the kind of iteration that began last takes; 0 without one.
+    pub program_bytes: u64,
+    /// What one of its iterations moves out.
+    pub program_out_bytes: u64,
+    /// What one of its iterations moves in.
+    pub program_in_bytes: u64,
+    /// How long its ops computed when they were recorded.
+    pub program_compute_ns: u64,
+    /// How long an iteration takes, as the cost model sees it.
+    pub program_predicted_ns: u64,
 }
 
 // SAFETY: `repr(C)`, the size first; numbers.
 unsafe impl Extensible for VtStats {
     const NAME: &'static str = "vt_stats";
-    const FIRST_SIZE: usize = 104;
+    const FIRST_SIZE: usize = 152;
 }
 
 impl VtStats {
-    fn of(runtime: &Runtime) -> Self {
-        let done = runtime.stats();
+    fn of(held: &Held) -> Self {
+        let done = held.runtime.stats();
+        let program = held.program(held.begun).filter(|program| program.frozen);
+        let arena = program.as_ref().and_then(|program| program.arena);
+        let moved = program.as_ref().and_then(|program| program.moved);
+        let [out, r#in] = moved.unwrap_or_default();
+        let predicted = program.as_ref().and_then(|program| program.predicted_ns);
         Self {
             size: size_of::<Self>(),
             recorded_iterations: done.recorded_iterations,
@@ -65,8 +83,14 @@ impl VtStats {
             switches: done.switches,
             switch_ns: done.switch_ns,
             planning_ns: done.planning_ns,
-            arena_bytes: runtime.arena_bytes().0,
+            arena_bytes: held.runtime.arena_bytes().0,
             waiting_bytes: done.garage.0,
+            failed_copies: done.failed_copies,
+            program_bytes: arena.map_or(0, |(pages, page)| u64::from(pages) * page.0),
+            program_out_bytes: out.0,
+            program_in_bytes: r#in.0,
+            program_compute_ns: program.as_ref().map_or(0, |program| program.compute_ns),
+            program_predicted_ns: predicted.unwrap_or(0),
         }
     }
 }
@@ -80,9 +104,7 @@ pub unsafe extern "C" fn vt_runtime_stats(runtime: *const VtRuntime, out: *mut V
     guard_status(|| {
         // SAFETY: handed on from this function's caller.
         unsafe { extensible::size(out, "vt_runtime_stats: out") }?;
-        let stats = handle::with(runtime, "vt_runtime_stats", |held| {
-            Ok(VtStats::of(&held.runtime))
-        })?;
+        let stats = handle::with(runtime, "vt_runtime_stats", |held| Ok(VtStats::of(held)))?;
         // SAFETY: handed on from this function's caller.
         unsafe { extensible::write(out, &stats, "vt_runtime_stats: out") }
     })

@@ -36,6 +36,46 @@ vt_status vt_freeze(vt_runtime *runtime);
 vt_status vt_freeze_key(vt_runtime *runtime, uint64_t program_key);
 
 /*
+ * Saves the frozen program of the kind of iteration that ended last, with all that is needed to run
+ * and to prove it. Another process of the same application, on this device or on one like it, loads
+ * it and is frozen from the first iteration on.
+ *
+ * Errors: VT_ERROR_ORDER if no iteration has ended; VT_ERROR_PLAN if its kind is not frozen;
+ * VT_ERROR_SYSTEM if the file cannot be written: then what was there is untouched.
+ * Ownership: path is not kept. Threads: any, one call at a time. Allocation: yes, freed before it
+ * returns.
+ */
+vt_status vt_plan_save(const vt_runtime *runtime, const char *path);
+
+/*
+ * As vt_plan_save(), for the kind of iteration program_key.
+ *
+ * Ownership: path is not kept. Threads: any, one call at a time. Allocation: yes, freed before it
+ * returns.
+ */
+vt_status vt_plan_save_key(const vt_runtime *runtime, uint64_t program_key, const char *path);
+
+/*
+ * Loads a program for the kind of iteration that it was saved for; its next iteration runs it. The
+ * tensors that outlive iterations must exist: those of the recording, created in the same order
+ * with the same names, sizes and kinds. The file is checked like a stranger's, and the program is
+ * proven again. If the machine or the budget cannot run it, that shows when the iteration begins:
+ * it runs on demand then, and vt_report() tells why.
+ *
+ * Errors: VT_ERROR_ORDER inside an iteration; VT_ERROR_PLAN if the file is no plan, is damaged, or
+ * is one of another application; VT_ERROR_SYSTEM if it cannot be read.
+ * Ownership: path is not kept. Threads: any, one call at a time. Allocation: yes.
+ */
+vt_status vt_plan_load(vt_runtime *runtime, const char *path);
+
+/*
+ * As vt_plan_load(), for the kind of iteration program_key, whichever it was saved for.
+ *
+ * Ownership: path is not kept. Threads: any, one call at a time. Allocation: yes.
+ */
+vt_status vt_plan_load_key(vt_runtime *runtime, uint64_t program_key, const char *path);
+
+/*
  * Saves what was recorded of the kind of iteration that ended last, as a trace: JSON, with the
  * durations of this machine under the name "host". vtensor-bench(1) plans and compares traces.
  *

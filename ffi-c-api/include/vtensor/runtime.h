@@ -21,12 +21,12 @@ extern "C" {
  */
 typedef struct vt_runtime vt_runtime;
 
-/* How far the kind of iteration that began last is. */
+/* How far the kind of iteration is that began last, or whose plan was loaded last. */
 typedef uint32_t vt_phase;
 enum {
     /* Its iterations run on demand and are recorded, or none has begun. */
     VT_PHASE_RECORDING = 0,
-    /* There is a plan for it, which its next iteration freezes. */
+    /* Its next iteration is frozen: a plan was loaded, or enough was recorded for one. */
     VT_PHASE_PLANNED = 1,
     /* A frozen program runs it. */
     VT_PHASE_FROZEN = 2,
@@ -58,7 +58,7 @@ vt_status vt_runtime_create(const vt_config *config, vt_runtime **out);
 void vt_runtime_destroy(vt_runtime *runtime);
 
 /*
- * The phase of the kind of iteration that began last. While another thread is in a call on the
+ * The phase of the kind of iteration that began last, or whose plan was loaded last. While another thread is in a call on the
  * runtime, it is the answer of the last vt_runtime_phase() that was not disturbed.
  *
  * Ownership: none. Threads: any, also at once. Allocation: some, freed before it returns.

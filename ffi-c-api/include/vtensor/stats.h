@@ -40,6 +40,18 @@ typedef struct vt_stats {
     uint64_t arena_bytes;
     /* Bytes of tensors that wait in the spill tier now, outside of any program. */
     uint64_t waiting_bytes;
+    /* Copies of frozen programs that failed. */
+    uint64_t failed_copies;
+    /*
+     * Of the program of the kind of iteration that began last, 0 without one: the memory that it
+     * takes; what an iteration moves out, and in; how long its ops computed when they were
+     * recorded; and how long an iteration takes, as the cost model sees it.
+     */
+    uint64_t program_bytes;
+    uint64_t program_out_bytes;
+    uint64_t program_in_bytes;
+    uint64_t program_compute_ns;
+    uint64_t program_predicted_ns;
 } vt_stats;
 
 /*
@@ -48,7 +60,8 @@ typedef struct vt_stats {
  *
  * Errors: VT_ERROR_INVALID_ARGUMENT, VT_ERROR_NOT_FOUND, VT_ERROR_BUSY, VT_ERROR_FAILED.
  * Ownership: *out is the caller's, written on success only, as far as its size goes.
- * Threads: any, one call at a time. Allocation: none.
+ * Threads: any, one call at a time. Allocation: a little, freed before it
+ * returns.
  */
 vt_status vt_runtime_stats(const vt_runtime *runtime, vt_stats *out);
 

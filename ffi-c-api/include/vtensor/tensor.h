@@ -109,6 +109,57 @@ vt_status vt_tensor_write(vt_runtime *runtime, vt_tensor tensor, uint64_t offset
 vt_status vt_tensor_read(vt_runtime *runtime, vt_tensor tensor, uint64_t offset, void *data,
                          uint64_t bytes);
 
+/* Whether the content of a tensor can be used. */
+typedef uint32_t vt_content;
+enum {
+    /* It holds what was written last. */
+    VT_CONTENT_INTACT = 0,
+    /*
+     * It was lost by a failed copy, or torn by an iteration that was given up while an op wrote
+     * it. Reading it is VT_ERROR_LOST until all of it is written again.
+     */
+    VT_CONTENT_LOST = 1
+};
+
+typedef struct vt_tensor_state {
+    /* sizeof(vt_tensor_state), set by the caller. */
+    size_t size;
+    vt_content content;
+    /* 0. */
+    uint32_t reserved;
+} vt_tensor_state;
+
+/*
+ * Tells whether the content of a tensor can be used: what to save after a failure.
+ *
+ * Errors: VT_ERROR_NOT_FOUND; VT_ERROR_INVALID_ARGUMENT.
+ * Ownership: *out is the caller's, written on success only. Threads: any, one call at a time.
+ * Allocation: none.
+ */
+vt_status vt_tensor_status(const vt_runtime *runtime, vt_tensor tensor, vt_tensor_state *out);
+
+/*
+ * Keeps a tensor that outlives iterations resident, at one address, until vt_tensor_unpin(). The
+ * bytes there are its content: the application may use them whenever no op that uses the tensor is
+ * open. What is pinned is taken from the budget of everything else, so programs are planned anew:
+ * pin before the first iteration. Pinning again gives the same address.
+ *
+ * Errors: VT_ERROR_ORDER inside an iteration; VT_ERROR_NOT_FOUND; VT_ERROR_BUDGET if the rest of
+ * the arena has no room; VT_ERROR_LOST; VT_ERROR_SPILL_FULL, VT_ERROR_SYSTEM.
+ * Ownership: the memory is the library's, lent until the tensor is unpinned or destroyed.
+ * Threads: any, one call at a time. Allocation: yes.
+ */
+vt_status vt_tensor_pin(vt_runtime *runtime, vt_tensor tensor, void **pointer_out);
+
+/*
+ * Lets a pinned tensor move again. One that is not pinned stays as it is.
+ *
+ * Errors: VT_ERROR_ORDER inside an iteration; VT_ERROR_NOT_FOUND; VT_ERROR_SPILL_FULL,
+ * VT_ERROR_SYSTEM, and then it is still pinned.
+ * Ownership: takes the pointer back. Threads: any, one call at a time. Allocation: yes.
+ */
+vt_status vt_tensor_unpin(vt_runtime *runtime, vt_tensor tensor);
+
 #ifdef __cplusplus
 }
 #endif

@@ -8,7 +8,7 @@
 
 #include "check.h"
 
-enum { APP_PAGE = 4096, APP_BUDGET = 26 * APP_PAGE, APP_LAYERS = 4 };
+enum { APP_PAGE = 4096, APP_BUDGET = 20 * APP_PAGE, APP_LAYERS = 4 };
 
 typedef struct app {
     vt_runtime *runtime;

@@ -15,6 +15,8 @@ static void every_call_refuses(vt_runtime *runtime, vt_status status, const char
     vt_tensor_desc desc;
     vt_op_desc op = app_op("op", NULL, 0);
     vt_stats stats;
+    vt_tensor_state state;
+    void *pointer = NULL;
     vt_tensor tensor = 77;
     size_t bytes = 0;
     char byte = 0;
@@ -23,6 +25,8 @@ static void every_call_refuses(vt_runtime *runtime, vt_status status, const char
     desc.size = sizeof desc;
     desc.bytes = 1;
     desc.kind = VT_KIND_BUFFER;
+    state.size = sizeof state;
+    state.content = 9;
     stats.size = sizeof stats;
     stats.divergences = 5;
     FAILS(vt_tensor_create(runtime, &desc, &tensor), status, words);
@@ -30,6 +34,17 @@ static void every_call_refuses(vt_runtime *runtime, vt_status status, const char
     FAILS(vt_tensor_destroy(runtime, 0), status, words);
     FAILS(vt_tensor_write(runtime, 0, 0, &byte, 1), status, words);
     FAILS(vt_tensor_read(runtime, 0, 0, &byte, 1), status, words);
+    FAILS(vt_tensor_status(runtime, 0, &state), status, words);
+    FAILS(vt_tensor_pin(runtime, 0, &pointer), status, words);
+    FAILS(vt_tensor_unpin(runtime, 0), status, words);
+    CHECK(pointer == NULL && state.content == 9);
+    FAILS(vt_alloc(runtime, &desc, &pointer), status, words);
+    FAILS(vt_free(runtime, &byte), status, words);
+    FAILS(vt_touch(runtime, &pointer, 1), status, words);
+    FAILS(vt_plan_save(runtime, "never.plan"), status, words);
+    FAILS(vt_plan_save_key(runtime, 1, "never.plan"), status, words);
+    FAILS(vt_plan_load(runtime, "never.plan"), status, words);
+    FAILS(vt_plan_load_key(runtime, 1, "never.plan"), status, words);
     FAILS(vt_iteration_begin(runtime, 0), status, words);
     FAILS(vt_iteration_end(runtime), status, words);
     FAILS(vt_iteration_abort(runtime), status, words);
@@ -161,7 +176,9 @@ static void tensors(void)
 {
     app a = app_create(NULL, NULL);
     vt_tensor_desc good, desc;
-    vt_tensor tensor = 0;
+    vt_tensor tensor = 0, large;
+    vt_tensor_state state;
+    void *pointer = NULL;
     char bytes[16] = {0};
     char *name = (char *)malloc(5000);
 
@@ -203,6 +220,24 @@ static void tensors(void)
     FAILS(vt_tensor_read(a.runtime, tensor, 0, bytes, UINT64_MAX), VT_ERROR_INVALID_ARGUMENT, "bytes");
     FAILS(vt_tensor_read(a.runtime, tensor + 1, 0, bytes, 1), VT_ERROR_NOT_FOUND, "no tensor");
     FAILS(vt_tensor_read(a.runtime, UINT64_MAX, 0, bytes, 1), VT_ERROR_NOT_FOUND, "no tensor");
+    state.size = sizeof state;
+    FAILS(vt_tensor_status(a.runtime, tensor, NULL), VT_ERROR_INVALID_ARGUMENT, "out is NULL");
+    FAILS(vt_tensor_status(a.runtime, 12345, &state), VT_ERROR_NOT_FOUND, "no tensor");
+    FAILS(vt_tensor_pin(a.runtime, tensor, NULL), VT_ERROR_INVALID_ARGUMENT, "pointer_out is NULL");
+    FAILS(vt_tensor_pin(a.runtime, 12345, &pointer), VT_ERROR_NOT_FOUND, "no tensor");
+    FAILS(vt_tensor_unpin(a.runtime, 12345), VT_ERROR_NOT_FOUND, "no tensor");
+    OK(vt_tensor_unpin(a.runtime, tensor));
+    large = app_tensor(a.runtime, "large", 2 * APP_BUDGET, VT_KIND_BUFFER);
+    FAILS(vt_tensor_pin(a.runtime, large, &pointer), VT_ERROR_BUDGET, "not pinned yet");
+    OK(vt_tensor_destroy(a.runtime, large));
+    FAILS(vt_alloc(a.runtime, NULL, &pointer), VT_ERROR_INVALID_ARGUMENT, "desc is NULL");
+    FAILS(vt_alloc(a.runtime, &good, NULL), VT_ERROR_INVALID_ARGUMENT, "pointer_out is NULL");
+    FAILS(vt_alloc(a.runtime, &good, &pointer), VT_ERROR_UNSUPPORTED, "fixed windows");
+    FAILS(vt_free(a.runtime, NULL), VT_ERROR_INVALID_ARGUMENT, "pointer is NULL");
+    FAILS(vt_free(a.runtime, &good), VT_ERROR_UNSUPPORTED, "fixed windows");
+    FAILS(vt_touch(a.runtime, NULL, 1), VT_ERROR_INVALID_ARGUMENT, "pointers is NULL");
+    FAILS(vt_touch(a.runtime, &pointer, 1), VT_ERROR_UNSUPPORTED, "fixed windows");
+    CHECK(pointer == NULL);
     OK(vt_tensor_destroy(a.runtime, tensor));
     FAILS(vt_tensor_destroy(a.runtime, tensor), VT_ERROR_NOT_FOUND, "destroyed");
     FAILS(vt_tensor_write(a.runtime, tensor, 0, bytes, 1), VT_ERROR_NOT_FOUND, "destroyed");
@@ -367,7 +402,76 @@ static void frozen(void)
     FAILS(vt_trace_save(a.runtime, ""), VT_ERROR_INVALID_ARGUMENT, "path is empty");
     FAILS(vt_trace_save(a.runtime, "/no/such/folder/x.json"), VT_ERROR_SYSTEM, "/no/such/folder");
     OK(vt_freeze(a.runtime));
+    FAILS(vt_plan_save(a.runtime, NULL), VT_ERROR_INVALID_ARGUMENT, "path is NULL");
+    FAILS(vt_plan_save(a.runtime, "/no/such/folder/x"), VT_ERROR_SYSTEM, "/no/such/folder");
+    FAILS(vt_plan_save_key(a.runtime, 9, "never.plan"), VT_ERROR_PLAN, "key 9");
     vt_runtime_destroy(a.runtime);
+}
+
+static void store(const char *path, const char *bytes, size_t count)
+{
+    FILE *file = fopen(path, "wb");
+
+    CHECK(file != NULL && fwrite(bytes, 1, count, file) == count && fclose(file) == 0);
+}
+
+/* Plan files that are none, that are damaged, or that are another application's. */
+static void foreign_plans(void)
+{
+    static const char *const path = "misuse.plan";
+    app a = app_create(NULL, NULL);
+    vt_tensor extra;
+    char *bytes = (char *)malloc(1 << 20);
+    size_t count, at;
+    FILE *file;
+    int i;
+
+    for (i = 0; i < 3; ++i)
+        app_iteration(&a, 7);
+    OK(vt_plan_save(a.runtime, path));
+    vt_runtime_destroy(a.runtime);
+    file = fopen(path, "rb");
+    CHECK(file != NULL);
+    count = fread(bytes, 1, 1 << 20, file);
+    CHECK(fclose(file) == 0 && count > 100);
+
+    a = app_create(NULL, NULL);
+    FAILS(vt_plan_load(a.runtime, NULL), VT_ERROR_INVALID_ARGUMENT, "path is NULL");
+    FAILS(vt_plan_load(a.runtime, "/no/such/file"), VT_ERROR_SYSTEM, "/no/such/file");
+    FAILS(vt_plan_load(a.runtime, "."), VT_ERROR_SYSTEM, "cannot be read");
+    store(path, "hello", 5);
+    FAILS(vt_plan_load(a.runtime, path), VT_ERROR_PLAN, "too short");
+    store(path, "hello, this is not a plan", 25);
+    FAILS(vt_plan_load(a.runtime, path), VT_ERROR_PLAN, "other bytes");
+    for (at = 16; at < count; at += count / 64) {
+        store(path, bytes, at);
+        FAILS(vt_plan_load(a.runtime, path), VT_ERROR_PLAN, "cannot be loaded");
+    }
+    for (at = 16; at < count / 2; at += count / 64) {
+        bytes[at] ^= 4;
+        store(path, bytes, count);
+        bytes[at] ^= 4;
+        FAILS(vt_plan_load(a.runtime, path), VT_ERROR_PLAN, "cannot be loaded");
+    }
+    store(path, bytes, count);
+    OK(vt_iteration_begin(a.runtime, 1));
+    FAILS(vt_plan_load(a.runtime, path), VT_ERROR_ORDER, "inside");
+    OK(vt_iteration_abort(a.runtime));
+    OK(vt_tensor_destroy(a.runtime, a.weight));
+    FAILS(vt_plan_load(a.runtime, path), VT_ERROR_PLAN, "create the tensors");
+    a.weight = app_tensor(a.runtime, "weight", 2 * APP_PAGE, VT_KIND_PARAMETER);
+    FAILS(vt_plan_load(a.runtime, path), VT_ERROR_PLAN, "create the tensors");
+    OK(vt_tensor_destroy(a.runtime, a.weight));
+    a.weight = app_tensor(a.runtime, "weight", APP_PAGE, VT_KIND_PARAMETER);
+    OK(vt_plan_load(a.runtime, path));
+    CHECK(vt_runtime_phase(a.runtime) == VT_PHASE_PLANNED);
+    app_iteration(&a, 7);
+    CHECK(vt_runtime_phase(a.runtime) == VT_PHASE_FROZEN);
+    extra = app_tensor(a.runtime, "extra", 5, VT_KIND_BUFFER);
+    OK(vt_tensor_destroy(a.runtime, extra));
+    vt_runtime_destroy(a.runtime);
+    CHECK(remove(path) == 0);
+    free(bytes);
 }
 
 /* ---- two at once ------------------------------------------------------------------------------ */
@@ -495,6 +599,7 @@ int main(void)
     order();
     ops();
     frozen();
+    foreign_plans();
     two_at_once();
     destroyed_by_another();
     racing();

@@ -149,7 +149,8 @@ impl Compiler {
             .arg(static_library())
             .args(SYSTEM);
         run(build.arg("-o").arg(&program));
-        let printed = run(Command::new(&program).args(arguments));
+        let folder = env!("CARGO_TARGET_TMPDIR");
+        let printed = run(Command::new(&program).args(arguments).current_dir(folder));
         // Left there if the program failed, to be looked at.
         std::fs::remove_file(&program).expect("it was just run");
         printed

@@ -10,7 +10,7 @@ use vtensor_ffi::config::VtConfig;
 use vtensor_ffi::op::{VtAccess, VtOpDesc};
 use vtensor_ffi::probe::VtProbeInfo;
 use vtensor_ffi::stats::VtStats;
-use vtensor_ffi::tensor::VtTensorDesc;
+use vtensor_ffi::tensor::{VtTensorDesc, VtTensorState};
 
 use crate::{compiler, header};
 
@@ -44,9 +44,11 @@ fn rust() -> String {
         layout!(
             "vt_stats", VtStats: size, recorded_iterations, frozen_iterations, aborted_iterations,
             divergences, moved_out_bytes, moved_in_bytes, stall_ns, switches, switch_ns,
-            planning_ns, arena_bytes, waiting_bytes,
+            planning_ns, arena_bytes, waiting_bytes, failed_copies, program_bytes,
+            program_out_bytes, program_in_bytes, program_compute_ns, program_predicted_ns,
         ),
         layout!("vt_tensor_desc", VtTensorDesc: size, bytes, kind, flags, name),
+        layout!("vt_tensor_state", VtTensorState: size, content, reserved),
     ]
     .concat()
 }
