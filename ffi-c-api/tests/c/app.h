@@ -16,7 +16,7 @@ typedef struct app {
     vt_tensor loss;
 } app;
 
-static vt_tensor app_tensor(vt_runtime *runtime, const char *name, uint64_t bytes, vt_kind kind)
+static inline vt_tensor app_tensor(vt_runtime *runtime, const char *name, uint64_t bytes, vt_kind kind)
 {
     vt_tensor_desc desc;
     vt_tensor tensor = 0;
@@ -30,7 +30,7 @@ static vt_tensor app_tensor(vt_runtime *runtime, const char *name, uint64_t byte
     return tensor;
 }
 
-static vt_access app_access(vt_tensor tensor, vt_access_mode mode)
+static inline vt_access app_access(vt_tensor tensor, vt_access_mode mode)
 {
     vt_access access;
 
@@ -40,7 +40,7 @@ static vt_access app_access(vt_tensor tensor, vt_access_mode mode)
     return access;
 }
 
-static vt_op_desc app_op(const char *name, const vt_access *accesses, size_t count)
+static inline vt_op_desc app_op(const char *name, const vt_access *accesses, size_t count)
 {
     vt_op_desc op;
 
@@ -53,7 +53,7 @@ static vt_op_desc app_op(const char *name, const vt_access *accesses, size_t cou
 }
 
 /* A runtime with its persistent tensors. The callback may be NULL. */
-static app app_create(vt_log_fn log, void *user)
+static inline app app_create(vt_log_fn log, void *user)
 {
     app made;
     vt_config config;
@@ -71,7 +71,7 @@ static app app_create(vt_log_fn log, void *user)
 }
 
 /* Runs an op that reads `from`, if it is not 0, and fills `to` with what follows from it. */
-static void app_layer(const app *a, vt_tensor from, vt_tensor to, vt_access_mode mode)
+static inline void app_layer(const app *a, vt_tensor from, vt_tensor to, vt_access_mode mode)
 {
     vt_access accesses[3];
     void *pointers[3];
@@ -99,7 +99,7 @@ static void app_layer(const app *a, vt_tensor from, vt_tensor to, vt_access_mode
  * One iteration: forward through layers whose results do not fit into the budget together, and
  * backward through them. The loss depends on every byte that has to come back.
  */
-static void app_iteration(const app *a, uint64_t key)
+static inline void app_iteration(const app *a, uint64_t key)
 {
     vt_tensor results[APP_LAYERS];
     vt_access access[2];
@@ -128,7 +128,7 @@ static void app_iteration(const app *a, uint64_t key)
 }
 
 /* The loss of the last iteration. */
-static uint64_t app_loss(const app *a)
+static inline uint64_t app_loss(const app *a)
 {
     uint64_t loss = 0;
 

@@ -86,6 +86,21 @@ fn the_umbrella_has_every_part() {
     }
 }
 
+#[test]
+fn the_manual_names_every_function() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("man/vtensor.3");
+    let manual = std::fs::read_to_string(path).expect("the manual is there");
+    for name in exported().functions.keys() {
+        // Variants are described with what they vary.
+        let base = name.trim_end_matches("_key").trim_end_matches("_sized");
+        let named = manual.split(|c: char| !c.is_alphanumeric() && c != '_');
+        assert!(
+            named.clone().any(|word| word == base),
+            "vtensor.3 lacks {base}"
+        );
+    }
+}
+
 /// The nodes of the version script with the symbols of each.
 fn script(text: &str) -> Vec<(String, Vec<String>)> {
     let mut nodes = Vec::new();

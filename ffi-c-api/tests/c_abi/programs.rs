@@ -21,8 +21,8 @@ fn readme_example() -> PathBuf {
 
 #[test]
 fn programs_build_without_a_warning_and_run() {
-    let tests =
-        ["smoke.c", "works.c", "misuse.c"].map(|name| Path::new(CRATE).join("tests/c").join(name));
+    let tests = ["smoke.c", "works.c", "misuse.c", "disturb.c"]
+        .map(|name| Path::new(CRATE).join("tests/c").join(name));
     for source in tests.into_iter().chain([readme_example()]) {
         for compiler in compiler::one_of_each() {
             compiler.run(&source, &[]);
