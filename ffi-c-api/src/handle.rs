@@ -130,6 +130,7 @@ fn parts(handle: *const VtRuntime) -> Option<(&'static Slot, u64)> {
 
 /// Gives a new runtime a handle.
 pub(crate) fn insert(held: Box<Held>) -> Result<*mut VtRuntime, Status> {
+    let phase = held.phase();
     for (index, slot) in SLOTS.iter().enumerate() {
         let word = slot.word.load(Ordering::Acquire);
         let generation = word & !STATE;
@@ -143,7 +144,7 @@ pub(crate) fn insert(held: Box<Held>) -> Result<*mut VtRuntime, Status> {
         };
         if word & STATE == FREE && taken().is_ok() {
             let mut entered = Entered { slot, generation };
-            slot.phase.store(held.phase(), Ordering::Relaxed);
+            slot.phase.store(phase, Ordering::Relaxed);
             *entered.held() = Some(held);
             return Ok(handle(index, generation));
         }
@@ -263,5 +264,87 @@ pub(crate) fn destroy(handle: *mut VtRuntime, call: &str) -> Result<(), Status> 
             Err(word) if word == generation | IDLE => {}
             Err(_) => return Err(stranger(handle, call)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::vt_config_init_sized;
+    use crate::guard::guard_status;
+    use crate::runtime::{
+        VT_PHASE_FAILED, VT_PHASE_RECORDING, vt_runtime_create, vt_runtime_destroy,
+        vt_runtime_phase, vt_sync,
+    };
+    use crate::status::{VT_ERROR_INTERNAL, VT_OK};
+
+    fn runtime() -> *mut VtRuntime {
+        let mut config = core::mem::MaybeUninit::uninit();
+        let size = size_of_val(&config);
+        // SAFETY: the config is `size` bytes.
+        let status = unsafe { vt_config_init_sized(config.as_mut_ptr(), size) };
+        assert_eq!(status, VT_OK);
+        // SAFETY: it was just filled.
+        let mut config = unsafe { config.assume_init() };
+        config.budget_bytes = 1 << 20;
+        config.spill_bytes_max = 1 << 20;
+        let mut out = ptr::null_mut();
+        // SAFETY: a whole config without texts, and a place for the handle.
+        let status = unsafe { vt_runtime_create(&raw const config, &raw mut out) };
+        assert_eq!(status, VT_OK);
+        out
+    }
+
+    #[test]
+    fn a_panic_poisons_its_runtime_and_no_other() {
+        let (bad, good) = (runtime(), runtime());
+        let panics = || with(bad, "test", |_| -> Result<(), Status> { panic!("a bug") });
+        assert_eq!(guard_status(panics), VT_ERROR_INTERNAL);
+        assert_eq!(vt_sync(bad), VT_ERROR_FAILED);
+        assert_eq!(vt_runtime_phase(bad), VT_PHASE_FAILED);
+        assert_eq!(
+            (vt_sync(good), vt_runtime_phase(good)),
+            (VT_OK, VT_PHASE_RECORDING)
+        );
+        vt_runtime_destroy(bad);
+        assert_eq!(vt_sync(bad), VT_ERROR_NOT_FOUND);
+        vt_runtime_destroy(good);
+    }
+
+    #[test]
+    fn a_call_at_once_is_refused_and_a_destruction_waits_for_the_call() {
+        let handle = runtime();
+        let inside = with(handle, "outer", |_| {
+            assert_eq!(vt_sync(handle), VT_ERROR_BUSY);
+            assert_eq!(vt_runtime_phase(handle), VT_PHASE_RECORDING);
+            vt_runtime_destroy(handle);
+            assert_eq!(vt_sync(handle), VT_ERROR_NOT_FOUND);
+            Ok(7)
+        });
+        assert_eq!(inside, Ok(7), "the call goes on");
+        assert_eq!(vt_sync(handle), VT_ERROR_NOT_FOUND);
+        let next = runtime();
+        assert_ne!(next, handle, "even in the same slot");
+        vt_runtime_destroy(next);
+    }
+
+    #[test]
+    fn numbers_that_are_no_handles_are_refused() {
+        let handle = runtime();
+        for bits in [
+            1,
+            8,
+            MARK,
+            MARK | 0xff,
+            handle.addr() ^ (1 << 48),
+            handle.addr() + 256,
+        ] {
+            let other = ptr::without_provenance_mut(bits);
+            assert_eq!(vt_sync(other), VT_ERROR_NOT_FOUND, "{bits:#x}");
+            assert_eq!(vt_runtime_phase(other), VT_PHASE_FAILED, "{bits:#x}");
+            vt_runtime_destroy(other);
+        }
+        assert_eq!(vt_sync(handle), VT_OK);
+        vt_runtime_destroy(handle);
     }
 }

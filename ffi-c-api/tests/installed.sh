@@ -137,18 +137,32 @@ by_cmake() {
         cmake --build "$1" && examples "$1" 8
 }
 
+# The tree, somewhere else than where it was installed.
+moved() {
+    rm -rf ./moved && cp -a "$tree" ./moved || return
+    local flags
+    flags=$(PKG_CONFIG_PATH=$PWD/moved/lib/pkgconfig pkg-config --define-prefix --cflags vtensor)
+    [[ $flags == *"$PWD/moved/include"* ]] || { echo "$flags" && return 1; }
+    if have cmake; then
+        cmake -S "$here/examples" -B ./moved-build -DCMAKE_PREFIX_PATH="$PWD/moved" &&
+            cmake --build ./moved-build --target minimal &&
+            env -u LD_LIBRARY_PATH ./moved-build/minimal &&
+            grep -F "$PWD/moved/include" -r ./moved-build/CMakeFiles/minimal.dir/flags.make
+    fi
+}
+
 # ---- the tests ------------------------------------------------------------------------------------
 
-readonly tests=(smoke works misuse disturb)
+readonly tests=(smoke.c works.c misuse.c disturb.c owners.cpp)
 
 # suite LINK RUNNER FLAGS...: builds and runs the tests; the runner may be empty.
 suite() {
     local link=$1 runner=$2 name
     shift 2
     for name in "${tests[@]}"; do
-        "$link" "./$name" "$here/tests/c/$name.c" "$@" || return
+        "$link" "./${name%.*}" "$here/tests/c/$name" "$@" || return
         # shellcheck disable=SC2086 # a command with arguments, or none
-        $runner "./$name" || return
+        $runner "./${name%.*}" || return
     done
 }
 
@@ -226,6 +240,7 @@ if have pkg-config; then
     check "it loads by name, and probes" loads_by_name
     check "examples by pkg-config, shared" by_pkg_config ./examples-shared shared 8
     check "examples by pkg-config, static" by_pkg_config ./examples-static static 8
+    check "the tree may be moved" moved
     check "tests, shared" suite shared ""
     check "frozen ops allocate nothing" latency 200
     check "tests under sanitizers" suite static "" "${sanitize[@]}"

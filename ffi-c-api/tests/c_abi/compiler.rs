@@ -67,13 +67,13 @@ pub(crate) fn all() -> Vec<Compiler> {
     found
 }
 
-/// The first compiler of each standard: enough to run a program.
+/// The first compiler of each language: enough to run a program.
 pub(crate) fn one_of_each() -> Vec<Compiler> {
     let mut found: Vec<Compiler> = Vec::new();
     for compiler in all() {
         if found
             .iter()
-            .all(|other| other.standard != compiler.standard)
+            .all(|other| other.language != compiler.language)
         {
             found.push(compiler);
         }

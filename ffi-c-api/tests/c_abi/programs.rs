@@ -21,12 +21,28 @@ fn readme_example() -> PathBuf {
 
 #[test]
 fn programs_build_without_a_warning_and_run() {
-    let tests = ["smoke.c", "works.c", "misuse.c", "disturb.c"]
-        .map(|name| Path::new(CRATE).join("tests/c").join(name));
+    let tests = ["smoke.c", "works.c", "misuse.c", "disturb.c"];
+    let tests = tests.map(|name| Path::new(CRATE).join("tests/c").join(name));
     for source in tests.into_iter().chain([readme_example()]) {
+        compiler::all()
+            .iter()
+            .for_each(|compiler| compiler.check(&source));
         for compiler in compiler::one_of_each() {
             compiler.run(&source, &[]);
         }
+    }
+}
+
+#[test]
+fn the_cpp_layer_builds_without_a_warning_and_runs() {
+    let source = Path::new(CRATE).join("tests/c/owners.cpp");
+    let mut compilers = compiler::all();
+    compilers.retain(|compiler| compiler.standard == "c++17");
+    compilers
+        .iter()
+        .for_each(|compiler| compiler.check(&source));
+    if let Some(compiler) = compilers.first() {
+        compiler.run(&source, &[]);
     }
 }
 
