@@ -9,7 +9,7 @@ use core::fmt;
 use core::mem::size_of;
 use std::path::PathBuf;
 
-use jetson_runtime::{Config, Spill};
+use jetson_runtime::{Config, Integrity, Spill, StorageOptions};
 use lgm::policy::Policy;
 use vtensor::{Bytes, PageBytes};
 
@@ -42,6 +42,11 @@ pub const VT_SPILL_HOST: u32 = 1;
 /// An unlinked file in `spill_dir`.
 pub const VT_SPILL_FILE: u32 = 2;
 
+/// A spill file is kept readable, with checksums, instead of encrypted.
+pub const VT_CONFIG_SPILL_READABLE: u32 = 1;
+/// A `spill_dir` whose files are in memory is accepted.
+pub const VT_CONFIG_SPILL_IN_MEMORY: u32 = 2;
+
 /// `vt_config`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +77,7 @@ pub struct VtConfig {
     pub log_user: *mut c_void,
     /// The most talkative `VT_LOG_*` level; 0: `VT_LOG_INFO`.
     pub log_level: u32,
-    /// None are known yet: 0.
+    /// `VT_CONFIG_*`, or 0.
     pub flags: u32,
     /// What chooses the moves; NULL: `vtensor`.
     pub policy: *const c_char,
@@ -115,10 +120,10 @@ impl VtConfig {
     /// Its texts are NULL or C strings.
     pub(crate) unsafe fn read(&self) -> Result<(Config, Option<Sink>), Status> {
         self.supported()?;
-        if self.flags != 0 {
+        let unknown = self.flags & !(VT_CONFIG_SPILL_READABLE | VT_CONFIG_SPILL_IN_MEMORY);
+        if unknown != 0 {
             return Err(invalid(format_args!(
-                "{CALL}->flags is {:#x}, no flag is known",
-                self.flags
+                "{CALL}->flags has unknown bits, {unknown:#x}"
             )));
         }
         let defaults = Config::default();
@@ -140,6 +145,14 @@ impl VtConfig {
             },
             // SAFETY: handed on from this function's caller.
             policy: unsafe { self.policy() }?,
+            storage: StorageOptions {
+                integrity: match self.flags & VT_CONFIG_SPILL_READABLE {
+                    0 => Integrity::Encrypt,
+                    _ => Integrity::Checksum,
+                },
+                memory_backed: self.flags & VT_CONFIG_SPILL_IN_MEMORY != 0,
+                ..defaults.storage
+            },
             ..defaults
         };
         Ok((config, self.sink()?))

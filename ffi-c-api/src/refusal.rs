@@ -16,9 +16,11 @@ pub(crate) fn refusal(call: &'static str) -> impl Fn(RuntimeError) -> Status {
 fn status(error: &RuntimeError) -> Status {
     use RuntimeError as E;
     match error {
-        E::TensorDesc { .. } | E::Bounds { .. } | E::OutOfRange { .. } | E::NotPersistent(_) => {
-            VT_ERROR_INVALID_ARGUMENT
-        }
+        E::SpillInMemory { .. }
+        | E::TensorDesc { .. }
+        | E::Bounds { .. }
+        | E::OutOfRange { .. }
+        | E::NotPersistent(_) => VT_ERROR_INVALID_ARGUMENT,
         E::NoTensor(_) => VT_ERROR_NOT_FOUND,
         E::Order { .. }
         | E::DestroyedInside { .. }

@@ -49,6 +49,17 @@ enum {
     VT_SPILL_FILE = 2
 };
 
+/* Flags of a configuration. */
+enum {
+    /* A spill file is kept readable, with checksums; without it, it is encrypted. */
+    VT_CONFIG_SPILL_READABLE = 1,
+    /*
+     * A spill_dir whose files are in memory is accepted. On a device with one memory that frees
+     * none, so it is refused without this.
+     */
+    VT_CONFIG_SPILL_IN_MEMORY = 2
+};
+
 /* How much the library says; each level includes those above it. */
 typedef uint32_t vt_log_level;
 enum {
@@ -105,7 +116,7 @@ typedef struct vt_config {
     void *log_user;
     /* The level of log; 0 takes VT_LOG_INFO. */
     vt_log_level log_level;
-    /* No flag is known yet: 0. */
+    /* VT_CONFIG_* together, or 0. */
     uint32_t flags;
     /* What chooses the moves: "vtensor" (also NULL), "whole", "lru", ...: see vtensor-bench(1). */
     const char *policy;

@@ -527,6 +527,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     w->config.warmup_iterations = 2;
     w->config.page_bytes = next(&w->in) % 2 ? PAGE : 0;
     w->config.policy = policies[next(&w->in) % 4];
+    w->config.flags = VT_CONFIG_SPILL_IN_MEMORY;
     w->config.spill_dir = chance(&w->in, 32) ? folder : NULL;
     MUST(vt_runtime_create(&w->config, &w->runtime) == VT_OK);
     for (which = 0; which < KEPT; ++which)

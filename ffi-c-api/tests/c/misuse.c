@@ -84,7 +84,8 @@ static void configurations(void)
     REFUSED(warmup_iterations, 1, VT_ERROR_INVALID_ARGUMENT, "two equal iterations");
     REFUSED(compute_stream, &config, VT_ERROR_UNSUPPORTED, "streams");
     REFUSED(log_level, 99, VT_ERROR_INVALID_ARGUMENT, "VT_LOG_*");
-    REFUSED(flags, 1, VT_ERROR_INVALID_ARGUMENT, "flags");
+    REFUSED(flags, 1u << 31, VT_ERROR_INVALID_ARGUMENT, "flags");
+    REFUSED(spill_dir, "/proc", VT_ERROR_SYSTEM, "/proc");
     REFUSED(policy, "best", VT_ERROR_INVALID_ARGUMENT, "`best`");
 #undef REFUSED
     CHECK(runtime == NULL);

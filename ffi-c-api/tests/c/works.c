@@ -71,6 +71,7 @@ static void a_spill_file_and_policies(uint64_t loss)
         OK(vt_config_init(&config));
         config.budget_bytes = APP_BUDGET;
         config.spill_dir = ".";
+        config.flags = VT_CONFIG_SPILL_IN_MEMORY | (policy == 0 ? VT_CONFIG_SPILL_READABLE : 0);
         config.policy = policies[policy];
         config.warmup_iterations = 2;
         OK(vt_runtime_create(&config, &made.runtime));
