@@ -377,29 +377,25 @@ public:
     /* The tensor of access `at`, to read. */
     template <class T> span<const T> in(std::size_t at) const
     {
-        return span<const T>(static_cast<const T *>(pointer(at)), count<T>(at));
+        return whole<const T>(at);
     }
 
     /* The tensor of access `at`, to write. */
     template <class T> span<T> out(std::size_t at) const
     {
-        void *to = pointer(at);
+        span<T> to = whole<T>(at);
         if (modes_[at] == VT_ACCESS_READ)
             throw std::logic_error("vt::op: this access only reads");
-        return span<T>(static_cast<T *>(to), count<T>(at));
+        return to;
     }
 
 private:
-    void *pointer(std::size_t at) const
+    template <class T> span<T> whole(std::size_t at) const
     {
         if (at >= N)
             throw std::out_of_range("vt::op: there is no such access");
-        return pointers_[at];
-    }
-
-    template <class T> std::size_t count(std::size_t at) const noexcept
-    {
-        return static_cast<std::size_t>(bytes_[at] / sizeof(T));
+        const std::uint64_t count = bytes_[at] / sizeof(T);
+        return span<T>(static_cast<T *>(pointers_[at]), static_cast<std::size_t>(count));
     }
 
     vt_runtime *runtime_;
