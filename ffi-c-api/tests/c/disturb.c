@@ -249,6 +249,50 @@ static void racing(void)
     vt_runtime_destroy(a.runtime);
 }
 
+/* One call at a time, each from another thread, as an autograd engine may do it. */
+static void *one_call(void *user)
+{
+    static vt_access access;
+    static vt_op_desc op;
+    static void *pointer;
+    static int call = 0;
+    const app *a = (const app *)user;
+
+    access = app_access(a->loss, VT_ACCESS_READ_WRITE);
+    op = app_op("count", &access, 1);
+    switch (call++ % 4) {
+    case 0:
+        OK(vt_iteration_begin(a->runtime, 1));
+        break;
+    case 1:
+        OK(vt_op_begin(a->runtime, &op, &pointer));
+        ++*(uint64_t *)pointer;
+        break;
+    case 2:
+        OK(vt_op_end(a->runtime));
+        break;
+    default:
+        OK(vt_iteration_end(a->runtime));
+        break;
+    }
+    return NULL;
+}
+
+static void a_thread_for_each_call(void)
+{
+    app a = app_create(NULL, NULL);
+    pthread_t thread;
+    int i;
+
+    for (i = 0; i < 4 * 5; ++i) {
+        CHECK(pthread_create(&thread, NULL, one_call, &a) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    CHECK(app_loss(&a) == 5);
+    CHECK(vt_runtime_phase(a.runtime) == VT_PHASE_FROZEN);
+    vt_runtime_destroy(a.runtime);
+}
+
 int main(void)
 {
     frozen();
@@ -256,5 +300,6 @@ int main(void)
     two_at_once();
     destroyed_by_another();
     racing();
+    a_thread_for_each_call();
     return verdict("disturb");
 }

@@ -297,6 +297,40 @@ static void ops(void)
     vt_runtime_destroy(a.runtime);
 }
 
+/* The largest tensor that there can be, with a budget and without one. */
+static void huge(void)
+{
+    const uint64_t bytes = (uint64_t)1 << 43;
+    uint64_t budget;
+
+    for (budget = 0; budget <= APP_BUDGET; budget += APP_BUDGET) {
+        vt_config config;
+        vt_runtime *runtime = NULL;
+        vt_tensor tensor;
+        vt_access access;
+        vt_op_desc op;
+        void *pointer = NULL;
+        char byte = 1;
+
+        OK(vt_config_init(&config));
+        config.budget_bytes = budget;
+        config.spill_bytes_max = 1u << 20;
+        OK(vt_runtime_create(&config, &runtime));
+        tensor = app_tensor(runtime, "huge", bytes, VT_KIND_BUFFER);
+        OK(vt_tensor_read(runtime, tensor, bytes - 1, &byte, 1));
+        CHECK(byte == 0);
+        FAILS(vt_tensor_write(runtime, tensor, bytes - 1, &byte, 1), VT_ERROR_SPILL_FULL, "no room");
+        FAILS(vt_tensor_pin(runtime, tensor, &pointer), VT_ERROR_BUDGET, "huge");
+        access = app_access(tensor, VT_ACCESS_READ_WRITE);
+        op = app_op("op", &access, 1);
+        OK(vt_iteration_begin(runtime, 1));
+        FAILS(vt_op_begin(runtime, &op, &pointer), VT_ERROR_BUDGET, "budget");
+        OK(vt_iteration_end(runtime));
+        CHECK(pointer == NULL);
+        vt_runtime_destroy(runtime);
+    }
+}
+
 int main(void)
 {
     handles();
@@ -306,5 +340,6 @@ int main(void)
     tensors();
     order();
     ops();
+    huge();
     return verdict("misuse");
 }

@@ -194,6 +194,43 @@ static void freezing_by_hand(void)
     vt_runtime_destroy(made.runtime);
 }
 
+static void count_lines(void *user, vt_log_level level, const char *source, const char *message)
+{
+    unsigned *lines = (unsigned *)user;
+
+    CHECK(level >= VT_LOG_ERROR && level <= VT_LOG_TRACE && *source != 0 && *message != 0);
+    ++lines[level];
+}
+
+/* Nothing that is less important than what was asked for is said. */
+static void levels_of_logging(void)
+{
+    vt_log_level level;
+    int i;
+
+    for (level = VT_LOG_ERROR; level <= VT_LOG_TRACE; ++level) {
+        unsigned lines[VT_LOG_TRACE + 1] = {0};
+        app made;
+        vt_config config;
+
+        OK(vt_config_init(&config));
+        config.budget_bytes = APP_BUDGET;
+        config.warmup_iterations = 2;
+        config.log = count_lines;
+        config.log_user = lines;
+        config.log_level = level;
+        OK(vt_runtime_create(&config, &made.runtime));
+        made.weight = app_tensor(made.runtime, "weight", APP_PAGE, VT_KIND_PARAMETER);
+        made.loss = app_tensor(made.runtime, "loss", 8, VT_KIND_BUFFER);
+        for (i = 0; i < 3; ++i)
+            app_iteration(&made, 1);
+        vt_runtime_destroy(made.runtime);
+        CHECK((lines[VT_LOG_INFO] > 0) == (level >= VT_LOG_INFO));
+        for (i = (int)level + 1; i <= VT_LOG_TRACE; ++i)
+            CHECK(lines[i] == 0);
+    }
+}
+
 int main(void)
 {
     uint64_t loss = unlimited_loss();
@@ -204,5 +241,6 @@ int main(void)
     an_abort_in_the_middle(loss);
     a_shipped_plan(loss);
     freezing_by_hand();
+    levels_of_logging();
     return verdict("works");
 }
