@@ -58,6 +58,8 @@ static int chance(input *in, unsigned of_256)
 /* A tensor, and what it has to hold. */
 typedef struct shadow {
     int alive, written, lost;
+    /* It was pinned while an op that wrote it was given up: it may be lost, or hold anything. */
+    int torn;
     vt_tensor id;
     size_t bytes;
     uint8_t *content;
@@ -147,6 +149,15 @@ static void destroy(world *w, unsigned which)
     forget(&w->tensors[which]);
 }
 
+/* Takes over what a torn tensor holds. */
+static void adopt(shadow *s, const void *found)
+{
+    if (s->torn) {
+        memcpy(s->content, found, s->bytes);
+        s->lost = s->torn = 0;
+    }
+}
+
 /* Reads a whole tensor between iterations and compares it. */
 static void compare(world *w, unsigned which)
 {
@@ -162,11 +173,7 @@ static void compare(world *w, unsigned which)
         s->lost = 1;
     } else {
         MUST(status == VT_OK && state.content == VT_CONTENT_INTACT);
-        /* The application has a pinned tensor in its hands: it may be torn without being lost. */
-        if (s->lost && which < KEPT && w->pinned[which]) {
-            memcpy(s->content, found, s->bytes);
-            s->lost = 0;
-        }
+        adopt(s, found);
         MUST(!s->lost);
         MUST(memcmp(found, s->content, s->bytes) == 0);
     }
@@ -181,7 +188,7 @@ static void overwrite(world *w, unsigned which)
     size_t bytes = next(&w->in) * 97 % (s->bytes - offset) + 1;
     vt_status status;
 
-    if (s->lost || chance(&w->in, 64)) {
+    if (s->lost || s->torn || chance(&w->in, 64)) {
         offset = 0;
         bytes = s->bytes;
     }
@@ -192,7 +199,7 @@ static void overwrite(world *w, unsigned which)
     else
         MUST(status == VT_OK);
     if (bytes == s->bytes)
-        s->lost = 0;
+        s->lost = s->torn = 0;
     s->written = 1;
 }
 
@@ -218,19 +225,19 @@ static void compute(world *w, const event *e, void **pointers)
         MUST((uintptr_t)pointers[at] % 512 == 0);
         if (!first)
             continue;
-        if (reads && s->lost && e->uses[at] < KEPT && w->pinned[e->uses[at]]) {
-            memcpy(s->content, pointers[at], s->bytes);
-            s->lost = 0;
+        if (reads)
+            adopt(s, pointers[at]);
+        if (reads && (s->written || e->uses[at] < KEPT)) {
+            MUST(!s->lost);
+            MUST(memcmp(pointers[at], s->content, s->bytes) == 0);
         }
-        if (reads && (s->written || e->uses[at] < KEPT))
-            MUST(!s->lost && memcmp(pointers[at], s->content, s->bytes) == 0);
         if (writes) {
             int whole = !reads || !s->written;
             size_t offset = whole ? 0 : s->bytes / 3;
             fill(w, s->content + offset, s->bytes - offset);
             memcpy((uint8_t *)pointers[at] + offset, s->content + offset, s->bytes - offset);
             s->written = 1;
-            s->lost = 0;
+            s->lost = s->torn = 0;
         }
     }
 }
@@ -241,8 +248,10 @@ static void tear(world *w, const event *e)
     unsigned at;
 
     for (at = 0; at < e->count; ++at)
-        if (e->modes[at] & VT_ACCESS_WRITE)
+        if (e->modes[at] & VT_ACCESS_WRITE) {
             w->tensors[e->uses[at]].lost = 1;
+            w->tensors[e->uses[at]].torn = e->uses[at] < KEPT && w->pinned[e->uses[at]];
+        }
 }
 
 /* Runs an op; 0 if the iteration was given up in it. */
@@ -433,6 +442,7 @@ static void pin(world *w, unsigned which)
         return;
     }
     MUST(!w->pinned[which] || w->pins[which] == pointer);
+    adopt(&w->tensors[which], pointer);
     MUST(memcmp(pointer, w->tensors[which].content, w->tensors[which].bytes) == 0);
     w->pinned[which] = 1;
     w->pins[which] = pointer;
