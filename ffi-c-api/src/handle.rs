@@ -229,10 +229,14 @@ pub(crate) fn phase(
     failed: u32,
     body: impl FnOnce(&mut Held) -> u32,
 ) -> u32 {
-    let Some((slot, _)) = parts(handle) else {
+    let Some((slot, generation)) = parts(handle) else {
         stranger(handle, call);
         return failed;
     };
+    // Asked first, since a refusal would leave its detail although this call succeeds.
+    if slot.word.load(Ordering::Acquire) == generation | BUSY {
+        return slot.phase.load(Ordering::Relaxed);
+    }
     match with(handle, call, |held| Ok(body(held))) {
         Ok(phase) => {
             slot.phase.store(phase, Ordering::Relaxed);
