@@ -1,99 +1,66 @@
 /*
- * vtensor.h - the C API of vTensor.
+ * vtensor.h - the C API of vTensor: training inside too little memory.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * This header is the start of the API: conventions, status codes, version. Runtime, tensors,
- * iterations and plans follow. It is clean C99 and C++11.
+ * An application tells, op by op, which tensors it uses, and is told where they are. The library
+ * records an iteration, plans which pieces of tensors leave memory and when they return, proves
+ * the plan, and from then on only executes it. In outline:
+ *
+ *     vt_config config;
+ *     vt_runtime *runtime;
+ *     vt_config_init(&config);
+ *     config.budget_bytes = 64u << 20;
+ *     vt_runtime_create(&config, &runtime);
+ *     ... vt_tensor_create() for what outlives iterations, vt_tensor_write() for its content ...
+ *     for each iteration:
+ *         vt_iteration_begin(runtime, 1);
+ *         for each op:
+ *             vt_op_begin(runtime, &op, pointers);   the tensors are at these addresses,
+ *             ... compute ...
+ *             vt_op_end(runtime);                    until here
+ *         vt_iteration_end(runtime);
+ *     vt_runtime_destroy(runtime);
  *
  * CONVENTIONS
  *
  *   Status    A call that can fail returns a vt_status: VT_OK, or a negative number. Outputs come
- *             last and are written only on success. vt_last_error() then tells the detail.
- *   Bugs      A bug inside the library becomes VT_ERROR_INTERNAL. It never unwinds into the caller.
- *   Pointers  Every pointer is checked for NULL. One that is neither NULL nor valid cannot be
- *             detected.
- *   Text      UTF-8, ending in NUL. Text that the library returns belongs to the library.
+ *             last and are written only on success. vt_last_error() then tells the detail. A call
+ *             that fails has changed nothing, unless its text says otherwise.
+ *   Bugs      A bug inside the library becomes VT_ERROR_INTERNAL; every later call on that runtime
+ *             is VT_ERROR_FAILED. It never unwinds into the caller.
+ *   Pointers  Every pointer is checked for NULL and alignment. One that is neither NULL nor valid
+ *             cannot be detected.
+ *   Handles   A vt_runtime * is no address: one that was destroyed or never created is refused
+ *             (VT_ERROR_NOT_FOUND), and so is such a vt_tensor.
+ *   Threads   Calls on one runtime may come from any thread, but one at a time. A second call at
+ *             the same time is refused (VT_ERROR_BUSY), not queued, and has no effect. Different
+ *             runtimes are independent. Callbacks run on the thread of the call that they are
+ *             about, and may call the library, though not for the same runtime.
+ *   Structs   Structs that can grow begin with their size: set it with sizeof, and the rest to
+ *             zero, which is every member's default. A size from an older header is fine; from a
+ *             newer one, too, as long as members that this library does not know are zero.
+ *   Text      UTF-8, ending in NUL. Text that the library returns belongs to the library; text
+ *             that is handed in is not kept.
+ *   fork()    A child has none of its parent's runtimes: it must not use or destroy them.
  *
- * Each function below states three things: who owns what, which threads may call it, and whether it
- * allocates.
+ * Each function states three things: who owns what, which threads may call it, and whether it
+ * allocates. All headers are clean C99 and C++11. vtensor.hpp is a C++17 layer on top of them.
  */
 #ifndef VTENSOR_H
 #define VTENSOR_H
 
-#include <stdint.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* ---- version -------------------------------------------------------------------------------- */
-
-#define VT_VERSION_MAJOR 0
-#define VT_VERSION_MINOR 1
-#define VT_VERSION_PATCH 0
-
-/* The version of this header as one number, 0x00MMmmpp. Later versions have larger numbers. */
-#define VT_VERSION                                                                                 \
-    (((uint32_t)VT_VERSION_MAJOR << 16) | ((uint32_t)VT_VERSION_MINOR << 8) |                      \
-     (uint32_t)VT_VERSION_PATCH)
-
-/*
- * The version of the library that runs, in the form of VT_VERSION. Before 1.0 use header and
- * library of the same version.
- *
- * Ownership: none. Threads: any, also at once. Allocation: none.
- */
-uint32_t vt_version(void);
-
-/* ---- status --------------------------------------------------------------------------------- */
-
-/*
- * The result of a call. A number keeps its meaning for ever; later versions may return negative
- * numbers that are not listed here, so test for VT_OK, or for < 0.
- */
-typedef int32_t vt_status;
-
-enum {
-    VT_OK = 0,
-    /* An argument is not what the call takes: NULL, out of range, or text that cannot be read. */
-    VT_ERROR_INVALID_ARGUMENT = -1,
-    /* A bug in vTensor, caught before it could do harm. Please report it with vt_last_error(). */
-    VT_ERROR_INTERNAL = -2
-};
-
-/*
- * What a status means, as a short English sentence. Any number may be asked for; never NULL.
- *
- * Ownership: static text, valid for ever, not to be freed. Threads: any, also at once.
- * Allocation: none.
- */
-const char *vt_status_string(vt_status status);
-
-/*
- * The detail of the last call that failed on this thread: what was wanted, what was found, what to
- * do. Empty if none has failed. A call that succeeds leaves it alone, so look at the status first.
- * Never NULL.
- *
- * Ownership: the library's, valid until the next call on this thread; copy it to keep it.
- * Threads: any, also at once; each thread has its own. Allocation: none.
- */
-const char *vt_last_error(void);
-
-/* ---- amounts of memory ---------------------------------------------------------------------- */
-
-/*
- * Reads an amount of memory as people write it: "4096", "96MiB", "1.5 GiB" (1024-based), "2GB"
- * (1000-based). Fractions are rounded down to whole bytes. The amount is below 2^63.
- *
- * Errors: VT_ERROR_INVALID_ARGUMENT if a pointer is NULL or the text is not such an amount.
- * Ownership: text stays the caller's and is not kept; *bytes_out is written on success only.
- * Threads: any, also at once. Allocation: none.
- */
-vt_status vt_bytes_parse(const char *text, uint64_t *bytes_out);
-
-#ifdef __cplusplus
-}
-#endif
+#include "vtensor/version.h"
+#include "vtensor/status.h"
+#include "vtensor/bytes.h"
+#include "vtensor/config.h"
+#include "vtensor/runtime.h"
+#include "vtensor/tensor.h"
+#include "vtensor/iteration.h"
+#include "vtensor/op.h"
+#include "vtensor/window.h"
+#include "vtensor/plan.h"
+#include "vtensor/stats.h"
+#include "vtensor/probe.h"
 
 #endif /* VTENSOR_H */

@@ -4,26 +4,47 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | [`status`] | the status codes: name, number, sentence |
-//! | [`last_error`] | this thread's detail of the last failure |
+//! | [`status`], [`last_error`] | the status codes; this thread's detail of the last failure |
 //! | [`guard`] | the wall that no panic crosses |
-//! | [`version`] | the version as a number |
-//! | [`bytes`] | amounts of memory as text |
+//! | [`handle`] | what a `vt_runtime *` is, and who may use it |
+//! | `extensible`, `arguments` | structs that can grow; pointers and texts of the caller |
+//! | `refusal` | what an error of the runtime is in C |
+//! | [`version`], [`bytes`] | the version as a number; amounts of memory as text |
+//! | [`config`], [`log`], [`probe`] | what may be chosen; who listens; what the machine has |
+//! | [`runtime`], [`tensor`], [`iteration`], [`op`] | the objects, one header each |
+//! | [`window`] | addresses that are fixed at allocation; to come |
+//! | [`plan`], [`stats`] | plans and traces as files; what was done |
 //!
-//! Guarantees: no panic crosses into C; every pointer is checked for NULL; an output is written
-//! only on success; a failed call leaves its detail for `vt_last_error`. The header is written by
-//! hand, and a test compares it with the exports here, names, types and numbers.
+//! Guarantees: no panic crosses into C, and one that comes out of a runtime poisons that runtime
+//! only; every pointer is checked for NULL; an output is written only on success; a failed call
+//! leaves its detail for `vt_last_error`; calls at once on one runtime, and handles that stand for
+//! nothing, are refused. The headers are written by hand, and tests compare them with the exports
+//! here, names, types, numbers and layouts.
 //!
-//! Limits: a pointer that is neither NULL nor valid cannot be detected. Panics become a status
-//! only where they unwind: a build with `panic = "abort"` ends the process at a bug of ours.
+//! Limits: a pointer to data that is neither NULL nor valid cannot be detected. Panics become a
+//! status only where they unwind: a build with `panic = "abort"` ends the process at a bug of ours.
 //!
-//! *Not here*: the runtime's objects (they come with the runtime), and `libvtensor.so` with
-//! versioned symbols, which is relinked from the static library.
+//! *Not here*: `libvtensor.so` with versioned symbols, which the Makefile relinks from the static
+//! library.
 
+mod arguments;
 pub mod bytes;
+pub mod config;
+mod extensible;
 pub mod guard;
+pub mod handle;
+pub mod iteration;
 pub mod last_error;
+pub mod log;
+pub mod op;
+pub mod plan;
+pub mod probe;
+mod refusal;
+pub mod runtime;
+pub mod stats;
 pub mod status;
+pub mod tensor;
 pub mod version;
+pub mod window;
 
 pub use status::Status;

@@ -32,6 +32,31 @@ pub const VT_ERROR_INVALID_ARGUMENT: Status = Status(-1);
 /// A bug in vTensor: a panic was caught at the border.
 pub const VT_ERROR_INTERNAL: Status = Status(-2);
 
+/// The request is understood, but this version or this machine cannot do it.
+pub const VT_ERROR_UNSUPPORTED: Status = Status(-3);
+/// Another call on the same runtime is running.
+pub const VT_ERROR_BUSY: Status = Status(-4);
+/// A runtime or a tensor that does not exist (any more).
+pub const VT_ERROR_NOT_FOUND: Status = Status(-5);
+/// The call came out of order.
+pub const VT_ERROR_ORDER: Status = Status(-6);
+/// The machine does not have the memory.
+pub const VT_ERROR_NO_MEMORY: Status = Status(-7);
+/// The tensors of one op do not fit into the budget together.
+pub const VT_ERROR_BUDGET: Status = Status(-8);
+/// The spill tier has no room.
+pub const VT_ERROR_SPILL_FULL: Status = Status(-9);
+/// The system refused an operation on a file, a mapping or a thread.
+pub const VT_ERROR_SYSTEM: Status = Status(-10);
+/// The content of a tensor is gone.
+pub const VT_ERROR_LOST: Status = Status(-11);
+/// A plan could not be made, or a file is no plan for this application.
+pub const VT_ERROR_PLAN: Status = Status(-12);
+/// The runtime has failed for good.
+pub const VT_ERROR_FAILED: Status = Status(-13);
+/// The buffer is too small for the answer.
+pub const VT_ERROR_BUFFER: Status = Status(-14);
+
 /// Every status. Rows are added, never changed.
 pub const TABLE: &[Row] = &[
     Row {
@@ -48,6 +73,66 @@ pub const TABLE: &[Row] = &[
         name: "VT_ERROR_INTERNAL",
         status: VT_ERROR_INTERNAL,
         sentence: c"a bug in vTensor was caught before it could do harm; please report it",
+    },
+    Row {
+        name: "VT_ERROR_UNSUPPORTED",
+        status: VT_ERROR_UNSUPPORTED,
+        sentence: c"this version of vTensor, or this machine, cannot do it",
+    },
+    Row {
+        name: "VT_ERROR_BUSY",
+        status: VT_ERROR_BUSY,
+        sentence: c"another call on the same runtime is running",
+    },
+    Row {
+        name: "VT_ERROR_NOT_FOUND",
+        status: VT_ERROR_NOT_FOUND,
+        sentence: c"there is no such runtime or tensor, or it was destroyed",
+    },
+    Row {
+        name: "VT_ERROR_ORDER",
+        status: VT_ERROR_ORDER,
+        sentence: c"the call came out of order",
+    },
+    Row {
+        name: "VT_ERROR_NO_MEMORY",
+        status: VT_ERROR_NO_MEMORY,
+        sentence: c"the machine does not have the memory",
+    },
+    Row {
+        name: "VT_ERROR_BUDGET",
+        status: VT_ERROR_BUDGET,
+        sentence: c"the tensors of one op do not fit into the budget together",
+    },
+    Row {
+        name: "VT_ERROR_SPILL_FULL",
+        status: VT_ERROR_SPILL_FULL,
+        sentence: c"the spill tier has no room",
+    },
+    Row {
+        name: "VT_ERROR_SYSTEM",
+        status: VT_ERROR_SYSTEM,
+        sentence: c"the operating system refused",
+    },
+    Row {
+        name: "VT_ERROR_LOST",
+        status: VT_ERROR_LOST,
+        sentence: c"the content of a tensor is gone",
+    },
+    Row {
+        name: "VT_ERROR_PLAN",
+        status: VT_ERROR_PLAN,
+        sentence: c"there is no plan, or it does not fit this application",
+    },
+    Row {
+        name: "VT_ERROR_FAILED",
+        status: VT_ERROR_FAILED,
+        sentence: c"the runtime has failed for good; destroy it",
+    },
+    Row {
+        name: "VT_ERROR_BUFFER",
+        status: VT_ERROR_BUFFER,
+        sentence: c"the buffer is too small for the answer",
     },
 ];
 

@@ -58,11 +58,13 @@ impl Registry {
 
     /// What a handle stands for.
     pub(super) fn resolve(&self, tensor: Tensor) -> Result<Key, RuntimeError> {
+        let passing = Key::transient(number(tensor.index()));
         let key = if !tensor.is_transient() {
             Some(Key::persistent(tensor))
-        } else if Key::transient(number(tensor.index())).handle(self.serial) == tensor {
-            Some(Key::transient(number(tensor.index())))
+        } else if passing.handle(self.serial) == tensor && self.spec(passing).is_some() {
+            Some(passing)
         } else {
+            // Also right after the end of its iteration, before another begins.
             self.promoted.get(&tensor).copied()
         };
         key.filter(|key| self.spec(*key).is_some())
@@ -170,6 +172,7 @@ mod tests {
         assert_eq!(handles.map(|h| registry.resolve(h).unwrap()), keys);
         let promoted = registry.promote(keys[1]);
         registry.end_iteration();
+        assert_eq!(registry.resolve(handles[1]).unwrap(), promoted);
         registry.serial += 1;
         assert!(registry.resolve(handles[0]).is_err());
         assert_eq!(registry.resolve(handles[1]).unwrap(), promoted);

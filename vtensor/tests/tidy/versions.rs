@@ -22,7 +22,7 @@ pub(crate) fn problems(files: &[File]) -> Vec<Problem> {
         match file.path.as_str() {
             "CHANGELOG.md" => found.extend(changelog(file, version)),
             "README.md" | "CONTRIBUTING.md" => found.extend(rust_named(file, rust)),
-            "ffi-c-api/include/vtensor.h" => found.extend(header(file, version)),
+            "ffi-c-api/include/vtensor/version.h" => found.extend(header(file, version)),
             "Cargo.toml" => {}
             path if path.ends_with("/Cargo.toml") => found.extend(member(file)),
             _ => {}
@@ -147,8 +147,8 @@ mod tests {
                  #define VT_VERSION_PATCH {patch}\n"
             )
         };
-        assert_eq!(count("ffi-c-api/include/vtensor.h", &header(3)), 0);
-        assert_eq!(count("ffi-c-api/include/vtensor.h", &header(4)), 1);
-        assert_eq!(count("ffi-c-api/include/vtensor.h", ""), 3);
+        assert_eq!(count("ffi-c-api/include/vtensor/version.h", &header(3)), 0);
+        assert_eq!(count("ffi-c-api/include/vtensor/version.h", &header(4)), 1);
+        assert_eq!(count("ffi-c-api/include/vtensor/version.h", ""), 3);
     }
 }
