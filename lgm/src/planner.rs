@@ -7,7 +7,7 @@
 
 use vtensor::{Bytes, PageBytes};
 
-use crate::cost::{Load, Timeline};
+use crate::cost::Timeline;
 use crate::demand::{op_pages, peak_bytes};
 use crate::emit::emit;
 use crate::graph::{Granularity, Graph};
@@ -23,17 +23,13 @@ use crate::skeleton::Skeleton;
 
 /// Tensors below this share of a page live in the pool; the first is the best for most models.
 const POOL_SHARES: [u64; 4] = [4, 8, 16, 2];
-/// Thousandths of the pages that schedules leave free until one has a layout that wastes as good as
-/// nothing; the rest of them is tried with whatever waste the budget allows.
+/// Thousandths of the pages that schedules leave free, so that they have a layout, and one that
+/// makes nobody wait.
 const RETREATS: [i64; 13] = [0, 2, 4, 8, 16, 30, 60, 100, 150, 220, 300, 400, 500];
-/// How many of the retreats are tried without waste first.
-const FRUGAL: usize = 5;
-/// A frugal layout wastes one page in so many.
-const WASTE: u32 = 200;
-/// Work on the layouts of one attempt: tenths of a second.
+/// Work on the layouts of one plan: tenths of a second.
 const EFFORT: Effort = Effort(200_000_000);
-/// How many layouts are compared.
-const LAYOUTS_MAX: usize = 3;
+/// Work on the layouts of each retreat as long as there is no plan.
+const EFFORT_MIN: Effort = Effort(20_000_000);
 
 /// What to plan.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +59,8 @@ pub struct Planned {
     pub page_overhead: f64,
     /// What the cost model says.
     pub timeline: Timeline,
+    /// Nanoseconds of an iteration by the schedule alone, before its pages make it wait for more.
+    pub scheduled_ns: u64,
 }
 
 /// Why there is no plan.
@@ -187,22 +185,32 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
         .expect("limits: at most 2^51 bytes")
         .min(most);
     let arena = u32::try_from(arena.min(u64::from(u32::MAX))).expect("just bounded");
-    let mut schedules: Vec<Vec<Schedule>> = Vec::new();
-    let frugal = (0..FRUGAL).map(|retreat| (retreat, WASTE));
-    for (retreat, waste) in frugal.chain((0..RETREATS.len()).map(|retreat| (retreat, 1))) {
-        if retreat == schedules.len() {
-            let task = Task {
-                graph: &graph,
-                pages: &pages,
-                capacity: capacity - (capacity * RETREATS[retreat] + 999) / 1000,
-                link: &request.profile.link,
-            };
-            schedules.push(policy::schedules(request.policy, task).unwrap_or_default());
+    let mut best: Option<Found> = None;
+    let mut effort = EFFORT;
+    for retreat in RETREATS {
+        let task = Task {
+            graph: &graph,
+            pages: &pages,
+            capacity: capacity - (capacity * retreat + 999) / 1000,
+            link: &request.profile.link,
+        };
+        let schedules = policy::schedules(request.policy, task).unwrap_or_default();
+        if best.is_none() {
+            effort = Effort(effort.0.max(EFFORT_MIN.0));
         }
-        let within = (arena, waste);
-        if let Some(found) = best_program(request, &graph, &pool, &schedules[retreat], within) {
-            return Ok(finish(request, &graph, found));
+        // With less memory schedules are slower, and layouts at most as fast as their schedules.
+        if !improve(
+            &mut best,
+            (&graph, &pool),
+            &schedules,
+            (arena, request),
+            &mut effort,
+        ) {
+            break;
         }
+    }
+    if let Some(found) = best {
+        return Ok(finish(request, &graph, found));
     }
     Err(PlanError::NoSchedule {
         policy: request.policy.name(),
@@ -242,39 +250,42 @@ fn graph_and_pool<'a>(request: &Request<'a>, page: PageBytes) -> (Graph<'a>, Poo
     best
 }
 
-/// The program of some schedules that is the fastest with all the waits that follow from its pages.
-fn best_program(
-    request: &Request<'_>,
-    graph: &Graph<'_>,
-    pool: &Pool,
+/// Looks for a faster program among the layouts of some schedules; `false` if that is idle.
+fn improve(
+    best: &mut Option<Found>,
+    (graph, pool): (&Graph<'_>, &Pool),
     schedules: &[Schedule],
-    (arena, waste): (u32, u32),
-) -> Option<Found> {
-    let mut effort = EFFORT;
-    let paged = arena - pool.pages(graph.page);
-    let programs = schedules.iter().filter_map(|schedule| {
-        let peak = u32::try_from(schedule.queues.peak).ok()?;
-        let most = paged.min(peak.saturating_add(peak / waste));
-        let layout = layout(graph, schedule, most, &mut effort)?;
-        let program = emit(&layout, pool);
-        let link = &request.profile.link;
-        let timeline = Load::of_program(request.skeleton, &program, link).simulate();
+    (arena, request): (u32, &Request<'_>),
+    effort: &mut Effort,
+) -> bool {
+    let most = arena - pool.pages(graph.page);
+    let mut promising = best.is_none();
+    for schedule in schedules {
+        let below_ns = best.as_ref().map_or(u64::MAX, |b| b.timeline.iteration_ns);
+        if schedule.timeline.iteration_ns >= below_ns || effort.0 == 0 {
+            break;
+        }
+        promising = true;
+        let within = (most, below_ns);
+        let Some(layout) = layout(graph, schedule, &request.profile.link, within, effort) else {
+            continue;
+        };
         let peak_pages = pool.pages(graph.page) + layout.peak_pages.min(layout.pages);
-        Some(Found {
-            program,
-            timeline,
+        *best = Some(Found {
+            program: emit(&layout, pool),
+            scheduled_ns: schedule.timeline.iteration_ns,
             peak_pages,
-        })
-    });
-    programs
-        .take(LAYOUTS_MAX)
-        .min_by_key(|found| found.timeline.iteration_ns)
+            timeline: layout.timeline,
+        });
+    }
+    promising
 }
 
 /// A program, and what is known of it.
 struct Found {
     program: Program,
     timeline: Timeline,
+    scheduled_ns: u64,
     peak_pages: u32,
 }
 
@@ -305,6 +316,7 @@ fn finish(request: &Request<'_>, graph: &Graph<'_>, found: Found) -> Planned {
     Planned {
         page_overhead: f64::from(program.arena_pages) / f64::from(found.peak_pages.max(1)),
         timeline: found.timeline,
+        scheduled_ns: found.scheduled_ns,
         plan: Plan {
             origin,
             profile: request.profile.clone(),

@@ -108,63 +108,34 @@ fn outs(stays: &Stays<'_>, places: &[Place], slots: &Slots) -> Vec<Out> {
 
 fn ins(stays: &Stays<'_>, waits: &Waits, places: &[Place], slots: &Slots) -> Vec<In> {
     let steps = stays.graph.steps();
-    let all = to_i64(stays.schedule.queues.outs.len());
-    let waits = waits
-        .ins
-        .iter()
-        .zip(&stays.schedule.queues.ins)
-        .map(|(&wait, i)| {
-            let m = &stays.schedule.moves[i.row];
-            wait.max(stays.own_out(i.row, m.release() / steps))
-        });
-    // Starting in order, each knows what those before it waited for.
-    let waits = never_decreasing(waits.collect(), all);
-    let ins = stays
-        .schedule
-        .queues
-        .ins
-        .iter()
-        .zip(waits)
-        .map(|(i, after_out)| {
-            let m = &stays.schedule.moves[i.row];
-            let next = stays
-                .graph
-                .use_at(m.tensor, m.need % steps)
-                .expect("an in is for a use");
-            In {
-                tensor: m.tensor,
-                pieces: m.pieces,
-                bytes: m.bytes,
-                destination: place_in(stays, places, next.access, m.pieces),
-                slot: slots.slot(m.tensor, m.pieces),
-                after_out,
-            }
-        });
+    let ins = stays.schedule.queues.ins.iter().zip(&waits.ins);
+    let ins = ins.map(|(i, &after_out)| {
+        let m = &stays.schedule.moves[i.row];
+        let next = stays
+            .graph
+            .use_at(m.tensor, m.need % steps)
+            .expect("an in is for a use");
+        In {
+            tensor: m.tensor,
+            pieces: m.pieces,
+            bytes: m.bytes,
+            destination: place_in(stays, places, next.access, m.pieces),
+            slot: slots.slot(m.tensor, m.pieces),
+            after_out,
+        }
+    });
     ins.collect()
 }
 
 fn steps(stays: &Stays<'_>, waits: &Waits) -> Vec<Step> {
     let (graph, queues) = (stays.graph, &stays.schedule.queues);
-    let mut waits = waits.steps.clone();
-    for (row, m) in stays
-        .schedule
-        .moves
-        .iter()
-        .enumerate()
-        .filter(|(_, m)| !m.read)
-    {
-        // Overwritten pieces may still be on their way out.
-        let wait = &mut waits[(m.need % graph.steps()) as usize];
-        *wait = (*wait).max(stays.own_out(row, m.need / graph.steps()));
-    }
-    let out_needed = never_decreasing(waits, to_i64(queues.outs.len()));
     let released = |of: &[u32], step: u32| to_i64(of.partition_point(|&release| release <= step));
     let out_releases: Vec<u32> = queues.outs.iter().map(|out| out.release).collect();
     let in_releases: Vec<u32> = queues.ins.iter().map(|i| i.release).collect();
     let steps = graph.skeleton.ops.iter().zip(0..).map(|(op, step)| Step {
         kind: StepKind::App(OpIndex(step)),
         counts: StepCounts {
-            out_needed: out_needed[step as usize],
+            out_needed: waits.steps[step as usize],
             in_needed: queues.in_needed[step as usize],
             out_released: released(&out_releases, step),
             in_released: released(&in_releases, step),
@@ -172,22 +143,4 @@ fn steps(stays: &Stays<'_>, waits: &Waits) -> Vec<Step> {
         first_place: op.first_access,
     });
     steps.collect()
-}
-
-/// Counts that never decrease, this iteration's after those of the one before it.
-fn never_decreasing(waits: Vec<i64>, per_iteration: i64) -> Vec<i64> {
-    let most = waits.iter().copied().max().unwrap_or(i64::MIN);
-    let floor = if per_iteration == 0 {
-        0
-    } else {
-        1 - per_iteration
-    };
-    let mut count = most.saturating_sub(per_iteration).max(floor);
-    waits
-        .into_iter()
-        .map(|wait| {
-            count = count.max(wait);
-            count
-        })
-        .collect()
 }

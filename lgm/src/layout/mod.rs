@@ -21,13 +21,17 @@ use self::stays::absent_before;
 pub(crate) use self::stays::{AWAY, StayId, Stays};
 pub(crate) use self::waits::Waits;
 use self::waits::waits;
+use crate::cost::{Load, Timeline};
 use crate::count::to_u32;
 use crate::demand::{add_on_circle, prefix_sums};
 use crate::graph::{Graph, Holding};
+use crate::profile::Link;
 use crate::schedule::Schedule;
 
 /// How many places to cut the circle are tried at most.
 const CUTS_MAX: usize = 6;
+/// A layout that makes an iteration longer by no more thousandths is as good as any.
+const GOOD: u64 = 1;
 
 /// Pages for all stays of a schedule.
 pub struct Layout<'a> {
@@ -40,50 +44,82 @@ pub struct Layout<'a> {
     /// Pages that the schedule holds at its worst moment, if it waits no longer than it has to. A
     /// layout that makes it wait longer can do with fewer.
     pub peak_pages: u32,
+    /// What the cost model says, with all that claimants wait for because of their pages.
+    pub timeline: Timeline,
 }
 
 /// Work that may still be spent on layouts, in pages looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort(pub u64);
 
-/// Lays a schedule out on at most `most` pages; `None` if that fails.
+impl Effort {
+    /// Spends some; `false` if there is not so much.
+    pub(crate) fn spend(&mut self, looks: usize) -> bool {
+        let looks = looks as u64;
+        let enough = self.0 >= looks;
+        self.0 = self.0.saturating_sub(looks);
+        enough
+    }
+}
+
+/// Lays a schedule out on at most `most` pages, for the shortest iteration that is found; `None` if
+/// no layout takes less than `below_ns`.
 #[must_use]
 pub fn layout<'a>(
     graph: &'a Graph<'a>,
     schedule: &'a Schedule,
-    most: u32,
+    link: &Link,
+    (most, below_ns): (u32, u64),
     effort: &mut Effort,
 ) -> Option<Layout<'a>> {
     let peak = u32::try_from(schedule.queues.peak).ok()?;
     let cuts = quiet_steps(graph, schedule);
-    // As few pages as will do: more are taken only where colouring fails.
+    let mut best: Option<Layout<'a>> = None;
+    // As few pages as will do: more are taken only where they save time.
     let enough = [peak, most]
         .into_iter()
         .filter(|&pages| peak <= pages && pages <= most);
     for pages in enough {
         for &cut in &cuts {
-            let stays = Stays::new(graph, schedule, cut);
-            for preference in [Preference::Runs, Preference::Tight] {
-                let work = u64::from(pages) * stays.groups.len() as u64;
-                if effort.0 == 0 {
-                    return None;
-                }
-                effort.0 = effort.0.saturating_sub(work);
-                if let Some(page_of) = colour(&stays, pages, preference) {
-                    let pages = page_of.iter().max().map_or(0, |last| last + 1);
-                    let waits = waits(&stays, &page_of, pages);
-                    return Some(Layout {
+            for preference in [Preference::Late, Preference::Tight, Preference::Runs] {
+                let stays = Stays::new(graph, schedule, cut);
+                let Some(page_of) = colour(&stays, pages, preference, effort) else {
+                    continue;
+                };
+                let pages = page_of.iter().max().map_or(0, |last| last + 1);
+                let waits = waits(&stays, &page_of, pages);
+                let timeline = timeline(schedule, graph, link, &waits);
+                let limit = best.as_ref().map_or(below_ns, |b| b.timeline.iteration_ns);
+                if timeline.iteration_ns < limit {
+                    best = Some(Layout {
                         stays,
                         page_of,
                         waits,
                         pages,
                         peak_pages: peak,
+                        timeline,
                     });
+                }
+                let good = schedule.timeline.iteration_ns / 1000 * (1000 + GOOD);
+                if best
+                    .as_ref()
+                    .is_some_and(|b| b.timeline.iteration_ns <= good)
+                {
+                    return best;
                 }
             }
         }
     }
-    None
+    best
+}
+
+/// What an iteration takes with the waits of a layout.
+fn timeline(schedule: &Schedule, graph: &Graph<'_>, link: &Link, waits: &Waits) -> Timeline {
+    let mut queues = schedule.queues.clone();
+    queues.out_needed.clone_from(&waits.steps);
+    let ins = queues.ins.iter_mut().zip(&waits.ins);
+    ins.for_each(|(queued, &after_out)| queued.after_out = after_out);
+    Load::of_queues(graph.skeleton, &schedule.moves, &queues, link).simulate()
 }
 
 /// Places to cut the circle, the best first: steps before which few pages belong to stays that end

@@ -44,6 +44,8 @@ pub(crate) struct Stay {
     pub(crate) until: Position,
     /// The out that has to be complete before the page is used again, counted on the opened circle.
     pub(crate) label: i64,
+    /// How many outs its claimant knows to be complete, counted on the opened circle.
+    pub(crate) known: i64,
     /// For a tail, its head.
     pub(crate) head: Option<StayId>,
 }
@@ -53,8 +55,6 @@ pub(crate) struct Stay {
 pub(crate) struct Group {
     pub(crate) first: StayId,
     pub(crate) count: u32,
-    /// How many outs the claimant knows to be complete, counted on the opened circle.
-    pub(crate) known: i64,
 }
 
 /// All stays.
@@ -182,6 +182,7 @@ impl<'a> Stays<'a> {
                     claim: 0,
                     until,
                     label,
+                    known: KNOWN,
                     head: None,
                 });
             }
@@ -242,6 +243,7 @@ impl<'a> Stays<'a> {
                 )
             }
         };
+        let known = known + self.base(step);
         let first = to_u32(self.all.len());
         for piece in pieces.first..pieces.first + pieces.count {
             let end = self.end(tensor, piece, claim);
@@ -254,14 +256,13 @@ impl<'a> Stays<'a> {
                 claim,
                 until,
                 label,
+                known,
                 head,
             });
         }
-        let known = known + self.base(step);
         self.groups.push(Group {
             first,
             count: pieces.count,
-            known,
         });
     }
 
