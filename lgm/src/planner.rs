@@ -27,9 +27,9 @@ const POOL_SHARES: [u64; 4] = [4, 8, 16, 2];
 /// makes nobody wait.
 const RETREATS: [i64; 13] = [0, 2, 4, 8, 16, 30, 60, 100, 150, 220, 300, 400, 500];
 /// Work on the layouts of one plan: tenths of a second.
-const EFFORT: Effort = Effort(200_000_000);
+const EFFORT: Effort = Effort(20_000_000);
 /// Work on the layouts of each retreat as long as there is no plan.
-const EFFORT_MIN: Effort = Effort(20_000_000);
+const EFFORT_MIN: Effort = Effort(4_000_000);
 
 /// What to plan.
 #[derive(Clone, Copy, Debug)]
