@@ -33,6 +33,7 @@ pub mod program;
 pub mod queues;
 pub mod schedule;
 pub mod select;
+pub mod share;
 pub mod skeleton;
 pub mod synthetic;
 pub mod trace;

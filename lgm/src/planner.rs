@@ -7,7 +7,7 @@
 
 use vtensor::{Bytes, PageBytes};
 
-use crate::cost::Timeline;
+use crate::cost::{Load, Timeline};
 use crate::demand::{op_pages, peak_bytes};
 use crate::emit::emit;
 use crate::graph::{Granularity, Graph};
@@ -19,6 +19,7 @@ use crate::profile::Profile;
 use crate::program::Program;
 use crate::queues::Pages;
 use crate::schedule::Schedule;
+use crate::share::{Terms, Units};
 use crate::skeleton::Skeleton;
 
 /// Tensors below this share of a page live in the pool; the first is the best for most models.
@@ -165,7 +166,9 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
     }
     let page = request.page.unwrap_or(request.profile.page_bytes);
     let unlimited = request.policy == Policy::None;
-    let (graph, pool) = graph_and_pool(request, page);
+    let ground = Ground::new(request, page);
+    let graph = ground.graph();
+    let pool = Pool::pack(&graph);
     let pool_pages = u64::from(pool.pages(page));
     let pages = Pages::of(&graph);
     let most = pages.live.iter().copied().max().unwrap_or(0);
@@ -201,7 +204,7 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
         // With less memory schedules are slower, and layouts at most as fast as their schedules.
         if !improve(
             &mut best,
-            (&graph, &pool),
+            (&graph, &pool, &ground.units),
             &schedules,
             (arena, request),
             &mut effort,
@@ -210,7 +213,7 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
         }
     }
     if let Some(found) = best {
-        return Ok(finish(request, &graph, found));
+        return Ok(finish(request, found));
     }
     Err(PlanError::NoSchedule {
         policy: request.policy.name(),
@@ -219,41 +222,70 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
     })
 }
 
-/// The graph, with as many small tensors in the pool as leave room for every op; their place is
-/// better used, but they never leave.
-fn graph_and_pool<'a>(request: &Request<'a>, page: PageBytes) -> (Graph<'a>, Pool) {
-    let park_unused = request.policy != Policy::None;
-    let with_share = |share| {
-        let granularity = Granularity {
+/// What a plan stands on: the units, and which of them are too small for pages.
+struct Ground {
+    units: Units,
+    granularity: Granularity,
+}
+
+impl Ground {
+    /// With as many small tensors in the pool as leave room for every op; their place is better
+    /// used, but they never leave.
+    fn new(request: &Request<'_>, page: PageBytes) -> Self {
+        let budget_pages = request.budget.0 / page.get();
+        let mut best: Option<(u64, Self)> = None;
+        for share in POOL_SHARES {
+            if best
+                .as_ref()
+                .is_some_and(|(needed, _)| *needed <= budget_pages)
+            {
+                break;
+            }
+            let ground = Self::with_share(request, page, share);
+            let needed = ground.needed_pages();
+            if best.as_ref().is_none_or(|(fewest, _)| needed < *fewest) {
+                best = Some((needed, ground));
+            }
+        }
+        best.expect("there are shares").1
+    }
+
+    fn with_share(request: &Request<'_>, page: PageBytes, share: u64) -> Self {
+        let terms = Terms {
             page,
             pool_below: page.get() / share,
-            park_unused,
+            budget: request.budget.0,
         };
-        let graph = Graph::new(request.skeleton, granularity);
-        let pool = Pool::pack(&graph);
-        (graph, pool)
-    };
-    let needed = |(graph, pool): &(Graph<'_>, Pool)| {
-        let largest = op_pages(graph).into_iter().max().unwrap_or(0);
-        u64::from(pool.pages(page)) + u64::try_from(largest).expect("pages are not negative")
-    };
-    let mut best = with_share(POOL_SHARES[0]);
-    for share in &POOL_SHARES[1..] {
-        if needed(&best) <= request.budget.0 / page.get() {
-            break;
-        }
-        let next = with_share(*share);
-        if needed(&next) < needed(&best) {
-            best = next;
-        }
+        let units = if request.policy == Policy::Vtensor {
+            Units::shared(request.skeleton, terms)
+        } else {
+            Units::alone(request.skeleton, page)
+        };
+        let granularity = Granularity {
+            page,
+            pool_below: terms.pool_below,
+            park_unused: request.policy != Policy::None,
+        };
+        Self { units, granularity }
     }
-    best
+
+    fn graph(&self) -> Graph<'_> {
+        Graph::new(&self.units.skeleton, self.granularity)
+    }
+
+    /// Pages that the largest op needs, beside the pool.
+    fn needed_pages(&self) -> u64 {
+        let graph = self.graph();
+        let largest = op_pages(&graph).into_iter().max().unwrap_or(0);
+        u64::from(Pool::pack(&graph).pages(graph.page))
+            + u64::try_from(largest).expect("pages are not negative")
+    }
 }
 
 /// Looks for a faster program among the layouts of some schedules; `false` if that is idle.
 fn improve(
     best: &mut Option<Found>,
-    (graph, pool): (&Graph<'_>, &Pool),
+    (graph, pool, units): (&Graph<'_>, &Pool, &Units),
     schedules: &[Schedule],
     (arena, request): (u32, &Request<'_>),
     effort: &mut Effort,
@@ -271,11 +303,13 @@ fn improve(
             continue;
         };
         let peak_pages = pool.pages(graph.page) + layout.peak_pages.min(layout.pages);
+        let program = emit(&layout, pool, units, request.skeleton);
+        let load = Load::of_program(request.skeleton, &program, &request.profile.link);
         *best = Some(Found {
-            program: emit(&layout, pool),
+            program,
             scheduled_ns: schedule.timeline.iteration_ns,
             peak_pages,
-            timeline: layout.timeline,
+            timeline: load.simulate(),
         });
     }
     promising
@@ -299,7 +333,7 @@ fn op_bytes(skeleton: &Skeleton, op: usize) -> Bytes {
     )
 }
 
-fn finish(request: &Request<'_>, graph: &Graph<'_>, found: Found) -> Planned {
+fn finish(request: &Request<'_>, found: Found) -> Planned {
     let program = found.program;
     let largest = (0..request.skeleton.ops.len()).map(|op| op_bytes(request.skeleton, op));
     let origin = Origin {
@@ -308,7 +342,7 @@ fn finish(request: &Request<'_>, graph: &Graph<'_>, found: Found) -> Planned {
         model: request.model.into(),
         policy: request.policy.name().into(),
         budget: request.budget,
-        peak: peak_bytes(graph),
+        peak: peak_bytes(request.skeleton),
         largest_op: largest.max().unwrap_or_default(),
         seed: 0,
         evaluations_max: policy::evaluations_max(request.policy),

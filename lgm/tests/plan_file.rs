@@ -70,6 +70,7 @@ fn plan() -> Plan {
         },
         program: Program {
             page_bytes: PageBytes::MIN,
+            piece_bytes: PageBytes::MIN,
             arena_pages: 256,
             spill_bytes: Bytes(8192),
             steps: vec![step],

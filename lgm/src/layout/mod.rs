@@ -18,7 +18,7 @@ use vtensor::StepRange;
 
 use self::colouring::{Preference, colour};
 use self::stays::absent_before;
-pub(crate) use self::stays::{AWAY, StayId, Stays};
+pub(crate) use self::stays::{AWAY, Stays};
 pub(crate) use self::waits::Waits;
 use self::waits::waits;
 use crate::cost::{Load, Timeline};

@@ -100,8 +100,13 @@ impl<'a> Stays<'a> {
         stays
     }
 
+    /// The rows of a tensor's moves.
+    pub(crate) fn rows_of(&self, tensor: TensorId) -> &[usize] {
+        &self.by_tensor[tensor.index()]
+    }
+
     /// The moves of a tensor.
-    pub(crate) fn moves_of(&self, tensor: TensorId) -> impl Iterator<Item = &Move> {
+    fn moves_of(&self, tensor: TensorId) -> impl Iterator<Item = &Move> {
         self.by_tensor[tensor.index()]
             .iter()
             .map(|&row| &self.schedule.moves[row])
