@@ -11,7 +11,7 @@ use crate::cost::{Load, Timeline};
 use crate::demand::{op_pages, peak_bytes};
 use crate::emit::emit;
 use crate::graph::{Granularity, Graph};
-use crate::layout::{Effort, layout};
+use crate::layout::{self, Effort, layout};
 use crate::plan::{Origin, Plan};
 use crate::policy::{self, Policy, Task};
 use crate::pool::Pool;
@@ -197,19 +197,36 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
             capacity: capacity - (capacity * retreat + 999) / 1000,
             link: &request.profile.link,
         };
+        let t0 = std::time::Instant::now();
         let schedules = policy::schedules(request.policy, task).unwrap_or_default();
+        let t1 = t0.elapsed();
+        let e0 = effort.0;
         if best.is_none() {
             effort = Effort(effort.0.max(EFFORT_MIN.0));
+        }
+        if std::env::var("DBG").is_ok() {
+            eprintln!(
+                "retreat {retreat} search {t1:?} best sched {:?}",
+                schedules.first().map(|s| s.timeline.iteration_ns)
+            );
         }
         // With less memory schedules are slower, and layouts at most as fast as their schedules.
         if !improve(
             &mut best,
-            (&graph, &pool, &ground.units),
+            (&graph, &pages, &pool, &ground.units),
             &schedules,
             (arena, request),
             &mut effort,
         ) {
             break;
+        }
+        if std::env::var("DBG").is_ok() {
+            eprintln!(
+                "   layout {:?} effort {} best {:?}",
+                t0.elapsed() - t1,
+                e0 - effort.0,
+                best.as_ref().map(|b| b.timeline.iteration_ns)
+            );
         }
     }
     if let Some(found) = best {
@@ -285,7 +302,7 @@ impl Ground {
 /// Looks for a faster program among the layouts of some schedules; `false` if that is idle.
 fn improve(
     best: &mut Option<Found>,
-    (graph, pool, units): (&Graph<'_>, &Pool, &Units),
+    (graph, pages, pool, units): (&Graph<'_>, &Pages, &Pool, &Units),
     schedules: &[Schedule],
     (arena, request): (u32, &Request<'_>),
     effort: &mut Effort,
@@ -299,7 +316,12 @@ fn improve(
         }
         promising = true;
         let within = (most, below_ns);
-        let Some(layout) = layout(graph, schedule, &request.profile.link, within, effort) else {
+        let ground = layout::Ground {
+            graph,
+            pages,
+            link: &request.profile.link,
+        };
+        let Some(layout) = layout(ground, schedule, within, effort) else {
             continue;
         };
         let peak_pages = pool.pages(graph.page) + layout.peak_pages.min(layout.pages);

@@ -14,9 +14,12 @@ mod occupancy;
 mod stays;
 mod waits;
 
-use vtensor::StepRange;
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
 
-use self::colouring::{Preference, colour};
+use vtensor::{StepRange, TensorId};
+
+use self::colouring::{Colours, Preference, colour};
 use self::stays::absent_before;
 pub(crate) use self::stays::{AWAY, Stays};
 pub(crate) use self::waits::Waits;
@@ -26,6 +29,7 @@ use crate::count::to_u32;
 use crate::demand::{add_on_circle, prefix_sums};
 use crate::graph::{Graph, Holding};
 use crate::profile::Link;
+use crate::queues::Pages;
 use crate::schedule::Schedule;
 
 /// How many places to cut the circle are tried at most.
@@ -66,14 +70,13 @@ impl Effort {
 /// no layout takes less than `below_ns`.
 #[must_use]
 pub fn layout<'a>(
-    graph: &'a Graph<'a>,
+    ground: Ground<'a>,
     schedule: &'a Schedule,
-    link: &Link,
     (most, below_ns): (u32, u64),
     effort: &mut Effort,
 ) -> Option<Layout<'a>> {
     let peak = u32::try_from(schedule.queues.peak).ok()?;
-    let cuts = quiet_steps(graph, schedule);
+    let cuts = quiet_steps(ground.graph, schedule);
     let mut best: Option<Layout<'a>> = None;
     // As few pages as will do: more are taken only where they save time.
     let enough = [peak, most]
@@ -81,25 +84,13 @@ pub fn layout<'a>(
         .filter(|&pages| peak <= pages && pages <= most);
     for pages in enough {
         for &cut in &cuts {
+            let stays = Stays::new(ground.graph, Cow::Borrowed(schedule), cut);
             for preference in [Preference::Late, Preference::Tight, Preference::Runs] {
-                let stays = Stays::new(graph, schedule, cut);
-                let Some(page_of) = colour(&stays, pages, preference, effort) else {
-                    continue;
-                };
-                let pages = page_of.iter().max().map_or(0, |last| last + 1);
-                let waits = waits(&stays, &page_of, pages);
-                let timeline = timeline(schedule, graph, link, &waits);
+                let found = colour(&stays, pages, preference, effort)
+                    .and_then(|colours| ground.laid_out(&stays, colours, cut));
                 let limit = best.as_ref().map_or(below_ns, |b| b.timeline.iteration_ns);
-                if timeline.iteration_ns < limit {
-                    best = Some(Layout {
-                        stays,
-                        page_of,
-                        waits,
-                        pages,
-                        peak_pages: peak,
-                        timeline,
-                    });
-                }
+                let better = |found: &Layout<'a>| found.timeline.iteration_ns < limit;
+                best = found.filter(better).or(best);
                 let good = schedule.timeline.iteration_ns / 1000 * (1000 + GOOD);
                 if best
                     .as_ref()
@@ -113,13 +104,67 @@ pub fn layout<'a>(
     best
 }
 
-/// What an iteration takes with the waits of a layout.
-fn timeline(schedule: &Schedule, graph: &Graph<'_>, link: &Link, waits: &Waits) -> Timeline {
-    let mut queues = schedule.queues.clone();
-    queues.out_needed.clone_from(&waits.steps);
-    let ins = queues.ins.iter_mut().zip(&waits.ins);
-    ins.for_each(|(queued, &after_out)| queued.after_out = after_out);
-    Load::of_queues(graph.skeleton, &schedule.moves, &queues, link).simulate()
+/// What all layouts of a plan stand on.
+#[derive(Clone, Copy, Debug)]
+pub struct Ground<'a> {
+    /// The graph.
+    pub graph: &'a Graph<'a>,
+    /// Pages live when nothing moves.
+    pub pages: &'a Pages,
+    /// The link to the spill tier.
+    pub link: &'a Link,
+}
+
+impl<'a> Ground<'a> {
+    /// The layout of a colouring, whose tails come as late as it says.
+    fn laid_out(&self, stays: &Stays<'a>, colours: Colours, cut: u32) -> Option<Layout<'a>> {
+        let Colours {
+            mut page_of,
+            delays,
+        } = colours;
+        let mut stays = stays.clone();
+        if !delays.is_empty() {
+            let moves = stays.delayed(&delays);
+            let capacity = i64::MAX / 4;
+            let schedule =
+                Schedule::new(self.graph, self.pages, moves, capacity, self.link).ok()?;
+            let later = Stays::new(self.graph, Cow::Owned(schedule), cut);
+            page_of = carried_over(&stays, &page_of, &later);
+            stays = later;
+        }
+        let pages = page_of.iter().max().map_or(0, |last| last + 1);
+        let waits = waits(&stays, &page_of, pages);
+        let timeline = self.timeline(&stays.schedule, &waits);
+        Some(Layout {
+            peak_pages: u32::try_from(stays.schedule.queues.peak).ok()?.min(pages),
+            stays,
+            page_of,
+            waits,
+            pages,
+            timeline,
+        })
+    }
+
+    /// What an iteration takes with the waits of a layout.
+    fn timeline(&self, schedule: &Schedule, waits: &Waits) -> Timeline {
+        let mut queues = schedule.queues.clone();
+        queues.out_needed.clone_from(&waits.steps);
+        let ins = queues.ins.iter_mut().zip(&waits.ins);
+        ins.for_each(|(queued, &after_out)| queued.after_out = after_out);
+        Load::of_queues(self.graph.skeleton, &schedule.moves, &queues, self.link).simulate()
+    }
+}
+
+/// The pages of the same stays in another order of claims, in which those of one piece keep theirs.
+fn carried_over(from: &Stays<'_>, page_of: &[u32], to: &Stays<'_>) -> Vec<u32> {
+    let mut pages: HashMap<(TensorId, u32), VecDeque<u32>> = HashMap::new();
+    for (piece, &page) in from.pieces.iter().zip(page_of) {
+        pages.entry(*piece).or_default().push_back(page);
+    }
+    let next = |piece| pages.get_mut(piece).and_then(VecDeque::pop_front);
+    let carried = to.pieces.iter().map(next);
+    let carried: Option<Vec<u32>> = carried.collect();
+    carried.expect("a delay changes no stay but its claim")
 }
 
 /// Places to cut the circle, the best first: steps before which few pages belong to stays that end
