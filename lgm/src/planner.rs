@@ -30,7 +30,7 @@ const RETREATS: [i64; 13] = [0, 2, 4, 8, 16, 30, 60, 100, 150, 220, 300, 400, 50
 /// Work on the layouts of one plan: tenths of a second.
 const EFFORT: Effort = Effort(20_000_000);
 /// Work on the layouts of each retreat as long as there is no plan.
-const EFFORT_MIN: Effort = Effort(4_000_000);
+const EFFORT_MIN: Effort = Effort(8_000_000);
 
 /// What to plan.
 #[derive(Clone, Copy, Debug)]
@@ -201,9 +201,7 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
         let schedules = policy::schedules(request.policy, task).unwrap_or_default();
         let t1 = t0.elapsed();
         let e0 = effort.0;
-        if best.is_none() {
-            effort = Effort(effort.0.max(EFFORT_MIN.0));
-        }
+        effort = EFFORT_MIN;
         if std::env::var("DBG").is_ok() {
             eprintln!(
                 "retreat {retreat} search {t1:?} best sched {:?}",

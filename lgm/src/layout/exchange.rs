@@ -13,6 +13,9 @@ use super::stays::{Claimant, Position, Stay, StayId};
 /// What trying an exchange is worth in extents looked at.
 const LOOKS: usize = 4;
 
+/// Tries of exchanges by way of a third page, for one lot.
+const DETOURS_MAX: usize = 3000;
+
 /// Finds pages for some stays and goes on behind those that got one. If `known`, nobody waits for
 /// more because of it.
 pub(super) fn make_room(
@@ -22,7 +25,7 @@ pub(super) fn make_room(
     effort: &mut Effort,
 ) {
     let stay = *pages.stay(lot.first);
-    if !effort.spend(pages.len()) {
+    if !effort.spend(2 * pages.len()) {
         return;
     }
     let suits = |extent: &Extent| {
@@ -42,37 +45,122 @@ pub(super) fn make_room(
         .map(|(page, extent)| (pages.reserved_from(extent), page))
         .collect();
     given.sort_unstable();
-    for (_, page) in wanted {
-        let mut page = page;
-        let mut left = pages.extent(page).count;
-        let mut at = 0;
-        while at < given.len() && left > 0 && lot.count > 0 {
-            let other = given[at].1;
-            if !effort.spend(LOOKS) {
+    let mut search = Search {
+        known,
+        effort,
+        detours: DETOURS_MAX,
+    };
+    for detour in [false, true] {
+        for at in (0..given.len()).rev() {
+            let mut free = given[at].1;
+            let end = free + pages.extent(free).count;
+            while free < end && lot.count > 0 {
+                let Some((page, count)) = search.free_up(pages, free, lot.count, &wanted, detour)
+                else {
+                    break;
+                };
+                pages.take(page, count, lot.first);
+                lot.skip(count);
+                free += count;
+            }
+            if lot.count == 0 {
                 return;
             }
-            let Some(keep) = exchangeable(pages, (page, other), known) else {
-                at += 1;
-                continue;
-            };
-            let count = left.min(pages.extent(other).count).min(lot.count);
-            pages.isolate(page, count);
-            if pages.extent(other).count == count {
+            if free == end {
                 given.remove(at);
             } else {
-                given[at].1 = other + count;
-                pages.isolate(other, count);
+                given[at].1 = free;
             }
-            exchange(pages, (page, other), keep);
-            pages.take(page, count, lot.first);
-            lot.skip(count);
-            (page, left) = (page + count, left - count);
-        }
-        if lot.count == 0 {
-            return;
         }
     }
 }
+
+/// Looks for exchanges.
+struct Search<'e> {
+    known: bool,
+    effort: &'e mut Effort,
+    detours: usize,
+}
+
+impl Search<'_> {
+    /// Makes up to `most` pages of a wanted extent free instead of as many of a free one, by way of
+    /// a third if that is allowed.
+    fn free_up(
+        &mut self,
+        pages: &mut Occupancy<'_>,
+        free: u32,
+        most: u32,
+        wanted: &[(Position, u32)],
+        detour: bool,
+    ) -> Option<(u32, u32)> {
+        if !detour {
+            let (page, count, _) = self.exchange_any(pages, free, most, wanted)?;
+            return Some((page, count));
+        }
+        let others: Vec<u32> = pages.extents().map(|(page, _)| page).collect();
+        for other in others {
+            if self.detours == 0 {
+                return None;
+            }
+            let Some((count, keep)) = self.try_exchange(pages, (other, free), most) else {
+                continue;
+            };
+            if let Some((page, fewer, _)) = self.exchange_any(pages, other, count, wanted) {
+                if fewer < count {
+                    // What was not needed goes back.
+                    pages.isolate(free + fewer, count - fewer);
+                    pages.isolate(other + fewer, count - fewer);
+                    exchange(pages, (other + fewer, free + fewer), keep);
+                }
+                return Some((page, fewer));
+            }
+            exchange(pages, (other, free), keep);
+        }
+        None
+    }
+
+    /// Exchanges a free extent with the first of the wanted ones that is possible.
+    fn exchange_any(
+        &mut self,
+        pages: &mut Occupancy<'_>,
+        free: u32,
+        most: u32,
+        wanted: &[(Position, u32)],
+    ) -> Option<(u32, u32, Keep)> {
+        for &(_, page) in wanted {
+            if let Some((count, keep)) = self.try_exchange(pages, (page, free), most) {
+                return Some((page, count, keep));
+            }
+        }
+        None
+    }
+
+    /// Exchanges the beginnings of a held and of a free extent, if that is possible; what both keep.
+    fn try_exchange(
+        &mut self,
+        pages: &mut Occupancy<'_>,
+        (held, free): (u32, u32),
+        most: u32,
+    ) -> Option<(u32, Keep)> {
+        if held == free || !self.effort.spend(LOOKS) {
+            return None;
+        }
+        self.detours = self.detours.saturating_sub(1);
+        let keep = exchangeable(pages, (held, free), self.known)?;
+        let count = pages
+            .extent(held)
+            .count
+            .min(pages.extent(free).count)
+            .min(most);
+        pages.isolate(held, count);
+        pages.isolate(free, count);
+        exchange(pages, (held, free), keep);
+        Some((count, keep))
+    }
+}
+
+/// How many occupants two extents keep.
+type Keep = (usize, usize);
 
 /// How many occupants a wanted and a free extent keep if they exchange what they have held since
 /// the last moment at which both were free; `None` if there was no such moment, or what the former
@@ -83,7 +171,7 @@ fn exchangeable(
     known: bool,
 ) -> Option<(usize, usize)> {
     let (wanted, free) = (pages.extent(wanted), pages.extent(free));
-    let holder = pages.stay(*wanted.occupants.last()?);
+    let holder = pages.movable(wanted)?;
     let too_late = known && pages.wait_of_tail(free, holder.label) > 0;
     if pages.reserved_from(free) < holder.until || too_late {
         return None;
