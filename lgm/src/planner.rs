@@ -13,7 +13,7 @@ use crate::emit::emit;
 use crate::graph::{Granularity, Graph};
 use crate::layout::{self, Effort, layout};
 use crate::plan::{Origin, Plan};
-use crate::policy::{self, Policy, Task};
+use crate::policy::{self, Policy, Scheduler, Task};
 use crate::pool::Pool;
 use crate::profile::Profile;
 use crate::program::Program;
@@ -190,6 +190,7 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
     let arena = u32::try_from(arena.min(u64::from(u32::MAX))).expect("just bounded");
     let mut best: Option<Found> = None;
     let mut effort = EFFORT;
+    let mut scheduler = Scheduler::new(request.policy);
     for retreat in RETREATS {
         let task = Task {
             graph: &graph,
@@ -198,7 +199,7 @@ pub fn plan(request: &Request<'_>) -> Result<Planned, PlanError> {
             link: &request.profile.link,
         };
         let t0 = std::time::Instant::now();
-        let schedules = policy::schedules(request.policy, task).unwrap_or_default();
+        let schedules = scheduler.schedules(task).unwrap_or_default();
         let t1 = t0.elapsed();
         let e0 = effort.0;
         effort = EFFORT_MIN;

@@ -6,7 +6,7 @@ use std::fs::File;
 
 use lgm::graph::{Granularity, Graph};
 use lgm::planner::{self, PlanError, Request};
-use lgm::policy::{self, Policy, Task};
+use lgm::policy::{Policy, Scheduler, Task};
 use lgm::profile::Profiles;
 use lgm::queues::Pages;
 use lgm::synthetic::{Shape, training_step};
@@ -98,7 +98,7 @@ fn check_moves(trace: &Trace, device: &str, percent: i64) {
     };
     let steps = graph.steps();
     for policy in Policy::ALL {
-        let Ok(schedules) = policy::schedules(policy, task) else {
+        let Ok(schedules) = Scheduler::new(policy).schedules(task) else {
             continue;
         };
         assert!(!schedules.is_empty(), "{policy} has none, and no reason");

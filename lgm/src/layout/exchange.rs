@@ -13,8 +13,8 @@ use super::stays::{Claimant, Position, Stay, StayId};
 /// What trying an exchange is worth in extents looked at.
 const LOOKS: usize = 4;
 
-/// Tries of exchanges by way of a third page, for one lot.
-const DETOURS_MAX: usize = 3000;
+/// Tries of exchanges by way of a third page for one lot, if it may wait instead, and if not.
+const DETOURS_MAX: [usize; 2] = [300, 3000];
 
 /// Finds pages for some stays and goes on behind those that got one. If `known`, nobody waits for
 /// more because of it.
@@ -48,7 +48,7 @@ pub(super) fn make_room(
     let mut search = Search {
         known,
         effort,
-        detours: DETOURS_MAX,
+        detours: DETOURS_MAX[usize::from(!known)],
     };
     for detour in [false, true] {
         for at in (0..given.len()).rev() {

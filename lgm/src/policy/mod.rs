@@ -151,26 +151,48 @@ pub struct Task<'a> {
     pub link: &'a Link,
 }
 
-/// Schedules by a policy, the best first. There may be several, since not every one has a layout,
-/// and layouts make some wait longer than the counts of pages do.
-///
-/// # Errors
-/// If the policy finds none that fits.
-pub fn schedules(policy: Policy, task: Task<'_>) -> Result<Vec<Schedule>, Overfull> {
-    match policy {
-        Policy::None => none::schedule(task).map(|one| vec![one]),
-        Policy::Lru => lru::schedule(task).map(|one| vec![one]),
-        Policy::VdnnAllPaged => vdnn::schedules(task, vdnn::Layers::All),
-        Policy::VdnnConvPaged => vdnn::schedules(task, vdnn::Layers::Convolutions),
-        Policy::FlashneuronPaged => flashneuron::schedules(task),
-        Policy::CapuchinPaged => capuchin::schedules(task),
-        Policy::AutoswapPaged => autoswap::schedules(task),
-        Policy::SwapadvisorPaged => swapadvisor::schedules(task),
-        Policy::NnablaWindowPaged => nnabla::schedules(task),
-        Policy::DeepumPaged => deepum::schedules(task),
-        Policy::G10Paged => g10::schedules(task),
-        Policy::Whole => search::schedules(task, search::Granule::Tensor),
-        Policy::Vtensor => search::schedules(task, search::Granule::Piece),
+/// Makes schedules by a policy, for one plan.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    policy: Policy,
+    search: search::Search,
+}
+
+impl Scheduler {
+    /// One that has made none yet.
+    #[must_use]
+    pub fn new(policy: Policy) -> Self {
+        let granule = match policy {
+            Policy::Whole => search::Granule::Tensor,
+            _ => search::Granule::Piece,
+        };
+        Self {
+            policy,
+            search: search::Search::new(granule),
+        }
+    }
+
+    /// Schedules, the best first. There may be several, since not every one has a layout, and
+    /// layouts make some wait longer than the counts of pages do. The planner's own policies try
+    /// for later tasks only what was good for the first.
+    ///
+    /// # Errors
+    /// If the policy finds none that fits.
+    pub fn schedules(&mut self, task: Task<'_>) -> Result<Vec<Schedule>, Overfull> {
+        match self.policy {
+            Policy::None => none::schedule(task).map(|one| vec![one]),
+            Policy::Lru => lru::schedule(task).map(|one| vec![one]),
+            Policy::VdnnAllPaged => vdnn::schedules(task, vdnn::Layers::All),
+            Policy::VdnnConvPaged => vdnn::schedules(task, vdnn::Layers::Convolutions),
+            Policy::FlashneuronPaged => flashneuron::schedules(task),
+            Policy::CapuchinPaged => capuchin::schedules(task),
+            Policy::AutoswapPaged => autoswap::schedules(task),
+            Policy::SwapadvisorPaged => swapadvisor::schedules(task),
+            Policy::NnablaWindowPaged => nnabla::schedules(task),
+            Policy::DeepumPaged => deepum::schedules(task),
+            Policy::G10Paged => g10::schedules(task),
+            Policy::Whole | Policy::Vtensor => self.search.schedules(task),
+        }
     }
 }
 

@@ -11,7 +11,7 @@
 //! *Not here*: the policies' own prefetch rules and arenas, which belong to variants as published.
 
 use super::Task;
-use super::leads::Best;
+use super::leads::{Best, Lead};
 use crate::cost::copy_ns;
 use crate::graph::Gap;
 use crate::moves::Cut;
@@ -102,7 +102,7 @@ impl<'a> Choice<'a> {
         best([self.clone()])
     }
 
-    fn schedules_into(&self, best: &mut Best) {
+    fn schedules_into(&self, best: &mut Best<()>) {
         let gaps = self.task.graph.gaps().iter().zip(&self.taken);
         let pieces = |gap: &Gap| self.task.graph.node(gap.tensor).pieces;
         let selected: Vec<u32> = gaps
@@ -114,6 +114,8 @@ impl<'a> Choice<'a> {
             Cut {
                 pieces_max: u32::MAX,
             },
+            &Lead::ALL,
+            &|_| (),
         );
     }
 }
