@@ -13,8 +13,9 @@ use super::stays::{Claimant, Position, Stay, StayId};
 /// What trying an exchange is worth in extents looked at.
 const LOOKS: usize = 4;
 
-/// Tries of exchanges by way of a third page for one lot, if it may wait instead, and if not.
-const DETOURS_MAX: [usize; 2] = [300, 3000];
+/// Tries of exchanges for one lot, directly and by way of a third page, if it may wait instead, and
+/// if not.
+const TRIES_MAX: [[usize; 2]; 2] = [[1000, 300], [10_000, 3000]];
 
 /// Finds pages for some stays and goes on behind those that got one. If `known`, nobody waits for
 /// more because of it.
@@ -48,9 +49,10 @@ pub(super) fn make_room(
     let mut search = Search {
         known,
         effort,
-        detours: DETOURS_MAX[usize::from(!known)],
+        tries: 0,
     };
     for detour in [false, true] {
+        search.tries = TRIES_MAX[usize::from(!known)][usize::from(detour)];
         for at in (0..given.len()).rev() {
             let mut free = given[at].1;
             let end = free + pages.extent(free).count;
@@ -79,7 +81,7 @@ pub(super) fn make_room(
 struct Search<'e> {
     known: bool,
     effort: &'e mut Effort,
-    detours: usize,
+    tries: usize,
 }
 
 impl Search<'_> {
@@ -99,7 +101,7 @@ impl Search<'_> {
         }
         let others: Vec<u32> = pages.extents().map(|(page, _)| page).collect();
         for other in others {
-            if self.detours == 0 {
+            if self.tries == 0 {
                 return None;
             }
             let Some((count, keep)) = self.try_exchange(pages, (other, free), most) else {
@@ -142,10 +144,10 @@ impl Search<'_> {
         (held, free): (u32, u32),
         most: u32,
     ) -> Option<(u32, Keep)> {
-        if held == free || !self.effort.spend(LOOKS) {
+        if held == free || self.tries == 0 || !self.effort.spend(LOOKS) {
             return None;
         }
-        self.detours = self.detours.saturating_sub(1);
+        self.tries -= 1;
         let keep = exchangeable(pages, (held, free), self.known)?;
         let count = pages
             .extent(held)
