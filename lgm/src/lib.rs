@@ -37,4 +37,5 @@ pub mod share;
 pub mod skeleton;
 pub mod synthetic;
 pub mod trace;
+pub mod tricks;
 pub mod verify;

@@ -11,6 +11,7 @@ use lgm::profile::Profiles;
 use lgm::queues::Pages;
 use lgm::synthetic::{Shape, training_step};
 use lgm::trace::{self, Trace};
+use lgm::tricks::Tricks;
 use lgm::verify::verify;
 use vtensor::{Bytes, PageBytes};
 
@@ -98,7 +99,7 @@ fn check_moves(trace: &Trace, device: &str, percent: i64) {
     };
     let steps = graph.steps();
     for policy in Policy::ALL {
-        let Ok(schedules) = Scheduler::new(policy).schedules(task) else {
+        let Ok(schedules) = Scheduler::new(policy, Tricks::default()).schedules(task) else {
             continue;
         };
         assert!(!schedules.is_empty(), "{policy} has none, and no reason");

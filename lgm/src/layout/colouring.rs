@@ -11,10 +11,11 @@
 //! which both were free. Runs are preferred: they need no window of their own.
 
 use super::Effort;
-use super::exchange::make_room;
+use super::exchange::{How, make_room};
 use super::occupancy::{Occupancy, Offer};
 use super::stays::{Claimant, Position, Stay, StayId, Stays};
 use crate::count::to_u32;
+use crate::tricks::Tricks;
 
 /// How a claimant chooses among the pages that fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +43,21 @@ impl Lot {
     }
 }
 
+impl Preference {
+    pub(super) const ALL: [Self; 3] = [Self::Late, Self::Tight, Self::Runs];
+}
+
+/// How pages are chosen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice {
+    pub(super) preference: Preference,
+    pub(super) tricks: Tricks,
+}
+
 struct Colouring<'a> {
     pages: Occupancy<'a>,
     effort: &'a mut Effort,
-    preference: Preference,
+    choice: Choice,
     /// How many outs steps, and ins, know to be complete.
     known: [i64; 2],
     /// The first page of the heads, by their numbers.
@@ -65,13 +77,13 @@ pub(super) struct Colours {
 pub(super) fn colour(
     stays: &Stays<'_>,
     pages: u32,
-    preference: Preference,
+    choice: Choice,
     effort: &mut Effort,
 ) -> Option<Colours> {
     let mut colouring = Colouring {
         pages: Occupancy::new(&stays.all, pages),
         effort,
-        preference,
+        choice,
         known: [i64::MIN; 2],
         page_of_head: Vec::new(),
         delays: Vec::new(),
@@ -153,7 +165,7 @@ impl Colouring<'_> {
         let claimant = usize::from(matches!(first.by, Claimant::In(_)));
         self.known[claimant] = self.known[claimant].max(first.known);
         let longest = ids.iter().map(|&id| self.pages.stay(id).until).max()?;
-        if longest != Position::MAX && self.preference == Preference::Runs {
+        if longest != Position::MAX && self.choice.preference == Preference::Runs {
             // One run for all of them, if one is free for long enough.
             let stay = Stay {
                 until: longest,
@@ -219,12 +231,19 @@ impl Colouring<'_> {
         let chosen = self.choose(ready, now);
         self.take(lot.first, &chosen);
         lot.skip(now);
-        if lot.count > 0 {
-            make_room(&mut self.pages, &mut lot, true, self.effort);
+        let tricks = self.choice.tricks;
+        if lot.count > 0 && tricks.known {
+            let how = How {
+                known: true,
+                detours: tricks.detours,
+            };
+            make_room(&mut self.pages, &mut lot, how, self.effort);
         }
         if lot.count > 0 {
             // Now whatever fits: tails that come later, and waits that are as short as will do.
-            let mut offers: Vec<Offer> = self.pages.offers(stay).collect();
+            let offers = self.pages.offers(stay);
+            let offers = offers.filter(|offer| tricks.delays || !offer.delays);
+            let mut offers: Vec<Offer> = offers.collect();
             offers.sort_by_key(|offer| (offer.wait, offer.delays, offer.page));
             for offer in offers {
                 let now = offer.count.min(lot.count);
@@ -235,7 +254,11 @@ impl Colouring<'_> {
             }
         }
         if lot.count > 0 {
-            make_room(&mut self.pages, &mut lot, false, self.effort);
+            let how = How {
+                known: false,
+                detours: tricks.detours,
+            };
+            make_room(&mut self.pages, &mut lot, how, self.effort);
         }
         (lot.count == 0).then_some(())
     }
@@ -243,7 +266,8 @@ impl Colouring<'_> {
     /// The free pages that a stay may take without another wait; `None` if there is no effort left.
     fn ready(&mut self, stay: &Stay) -> Option<Vec<Offer>> {
         let ready = self.pages.offers(stay);
-        let ready = ready.filter(|offer| offer.wait == 0 && !offer.delays);
+        let known = self.choice.tricks.known;
+        let ready = ready.filter(|offer| (offer.wait == 0 || !known) && !offer.delays);
         let ready: Vec<Offer> = ready.collect();
         self.effort
             .spend(self.pages.free().count())
@@ -265,7 +289,7 @@ impl Colouring<'_> {
         let settled = self.known[0].min(self.known[1]);
         let order = |offer: &Offer| {
             let late = core::cmp::Reverse(offer.label.max(settled));
-            match self.preference {
+            match self.choice.preference {
                 Preference::Runs => (0, core::cmp::Reverse(0)),
                 Preference::Late => (0, late),
                 Preference::Tight => (offer.reserved_from, late),

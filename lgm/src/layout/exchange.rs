@@ -17,12 +17,20 @@ const LOOKS: usize = 4;
 /// if not.
 const TRIES_MAX: [[usize; 2]; 2] = [[1000, 300], [10_000, 3000]];
 
-/// Finds pages for some stays and goes on behind those that got one. If `known`, nobody waits for
-/// more because of it.
+/// What exchanges may do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    /// Nobody waits for more because of them.
+    pub(super) known: bool,
+    /// They may go by way of a third page.
+    pub(super) detours: bool,
+}
+
+/// Finds pages for some stays and goes on behind those that got one.
 pub(super) fn make_room(
     pages: &mut Occupancy<'_>,
     lot: &mut Lot,
-    known: bool,
+    How { known, detours }: How,
     effort: &mut Effort,
 ) {
     let stay = *pages.stay(lot.first);
@@ -52,6 +60,9 @@ pub(super) fn make_room(
         tries: 0,
     };
     for detour in [false, true] {
+        if detour && !detours {
+            return;
+        }
         search.tries = TRIES_MAX[usize::from(!known)][usize::from(detour)];
         for at in (0..given.len()).rev() {
             let mut free = given[at].1;

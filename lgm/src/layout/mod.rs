@@ -19,7 +19,7 @@ use std::collections::{HashMap, VecDeque};
 
 use vtensor::{StepRange, TensorId};
 
-use self::colouring::{Colours, Preference, colour};
+use self::colouring::{Choice, Colours, Preference, colour};
 use self::stays::absent_before;
 pub(crate) use self::stays::{AWAY, Stays};
 pub(crate) use self::waits::Waits;
@@ -31,6 +31,7 @@ use crate::graph::{Graph, Holding};
 use crate::profile::Link;
 use crate::queues::Pages;
 use crate::schedule::Schedule;
+use crate::tricks::Tricks;
 
 /// How many places to cut the circle are tried at most.
 const CUTS_MAX: usize = 6;
@@ -85,17 +86,20 @@ pub fn layout<'a>(
     for pages in enough {
         for &cut in &cuts {
             let stays = Stays::new(ground.graph, Cow::Borrowed(schedule), cut);
-            for preference in [Preference::Late, Preference::Tight, Preference::Runs] {
-                let found = colour(&stays, pages, preference, effort)
-                    .and_then(|colours| ground.laid_out(&stays, colours, cut));
-                let limit = best.as_ref().map_or(below_ns, |b| b.timeline.iteration_ns);
-                let better = |found: &Layout<'a>| found.timeline.iteration_ns < limit;
-                best = found.filter(better).or(best);
+            for preference in Preference::ALL {
+                let choice = Choice {
+                    preference,
+                    tricks: ground.tricks,
+                };
+                let below_ns = best.as_ref().map_or(below_ns, |b| b.timeline.iteration_ns);
+                let found = colour(&stays, pages, choice, effort)
+                    .and_then(|colours| ground.laid_out(&stays, colours, (cut, below_ns)));
+                best = found.or(best);
                 let good = schedule.timeline.iteration_ns / 1000 * (1000 + GOOD);
-                if best
+                let enough = best
                     .as_ref()
-                    .is_some_and(|b| b.timeline.iteration_ns <= good)
-                {
+                    .is_some_and(|b| !ground.tricks.layouts || b.timeline.iteration_ns <= good);
+                if enough {
                     return best;
                 }
             }
@@ -113,16 +117,24 @@ pub struct Ground<'a> {
     pub pages: &'a Pages,
     /// The link to the spill tier.
     pub link: &'a Link,
+    /// What may be tried.
+    pub tricks: Tricks,
 }
 
 impl<'a> Ground<'a> {
-    /// The layout of a colouring, whose tails come as late as it says.
-    fn laid_out(&self, stays: &Stays<'a>, colours: Colours, cut: u32) -> Option<Layout<'a>> {
+    /// The layout of a colouring, whose tails come as late as it says; `None` if an iteration does
+    /// not take less than `below_ns`.
+    fn laid_out(
+        &self,
+        stays: &Stays<'a>,
+        colours: Colours,
+        (cut, below_ns): (u32, u64),
+    ) -> Option<Layout<'a>> {
         let Colours {
             mut page_of,
             delays,
         } = colours;
-        let mut stays = stays.clone();
+        let mut stays = Cow::Borrowed(stays);
         if !delays.is_empty() {
             let moves = stays.delayed(&delays);
             let capacity = i64::MAX / 4;
@@ -130,14 +142,17 @@ impl<'a> Ground<'a> {
                 Schedule::new(self.graph, self.pages, moves, capacity, self.link).ok()?;
             let later = Stays::new(self.graph, Cow::Owned(schedule), cut);
             page_of = carried_over(&stays, &page_of, &later);
-            stays = later;
+            stays = Cow::Owned(later);
         }
         let pages = page_of.iter().max().map_or(0, |last| last + 1);
         let waits = waits(&stays, &page_of, pages);
         let timeline = self.timeline(&stays.schedule, &waits);
+        if timeline.iteration_ns >= below_ns {
+            return None;
+        }
         Some(Layout {
             peak_pages: u32::try_from(stays.schedule.queues.peak).ok()?.min(pages),
-            stays,
+            stays: stays.into_owned(),
             page_of,
             waits,
             pages,

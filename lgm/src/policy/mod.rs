@@ -28,6 +28,7 @@ use crate::graph::Graph;
 use crate::profile::Link;
 use crate::queues::{Overfull, Pages};
 use crate::schedule::Schedule;
+use crate::tricks::Tricks;
 
 /// How to choose what moves when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -161,14 +162,14 @@ pub struct Scheduler {
 impl Scheduler {
     /// One that has made none yet.
     #[must_use]
-    pub fn new(policy: Policy) -> Self {
+    pub fn new(policy: Policy, tricks: Tricks) -> Self {
         let granule = match policy {
             Policy::Whole => search::Granule::Tensor,
             _ => search::Granule::Piece,
         };
         Self {
             policy,
-            search: search::Search::new(granule),
+            search: search::Search::new(granule, tricks),
         }
     }
 

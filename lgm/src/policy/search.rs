@@ -10,6 +10,7 @@ use crate::moves::Cut;
 use crate::queues::Overfull;
 use crate::schedule::Schedule;
 use crate::select::{Aim, select};
+use crate::tricks::Tricks;
 
 /// Whether tensors move in pieces or as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +40,16 @@ struct Recipe {
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     granule: Granule,
+    tricks: Tricks,
     /// The recipes of the best schedules of the first task.
     good: Vec<Recipe>,
 }
 
 impl Search {
-    pub(super) fn new(granule: Granule) -> Self {
+    pub(super) fn new(granule: Granule, tricks: Tricks) -> Self {
         Self {
             granule,
+            tricks,
             good: Vec::new(),
         }
     }
@@ -63,14 +66,15 @@ impl Search {
         }
         if best.tags().next().is_none() {
             for pieces_max in self.cuts(task) {
-                for headroom in HEADROOMS {
+                for &headroom in some(&HEADROOMS, self.tricks.headroom) {
                     let selected = self.selected(task, headroom);
                     let tag = |lead| Recipe {
                         pieces_max,
                         headroom,
                         lead,
                     };
-                    best.try_leads(task, &selected, Cut { pieces_max }, &Lead::ALL, &tag);
+                    let leads = some(&Lead::ALL, self.tricks.leads);
+                    best.try_leads(task, &selected, Cut { pieces_max }, leads, &tag);
                 }
             }
             self.good = best.tags().copied().collect();
@@ -84,7 +88,8 @@ impl Search {
         }
         let page = task.graph.page.get();
         let pieces = |bytes: u64| u32::try_from(bytes / page).unwrap_or(1).max(1);
-        let mut cuts = COPY_BYTES.map(pieces).to_vec();
+        let sizes = some(&COPY_BYTES, self.tricks.sizes).iter();
+        let mut cuts: Vec<u32> = sizes.map(|&bytes| pieces(bytes)).collect();
         cuts.dedup();
         cuts
     }
@@ -98,4 +103,9 @@ impl Search {
         };
         select(task.graph, aim)
     }
+}
+
+/// All of some choices, or only the first.
+fn some<T>(choices: &[T], all: bool) -> &[T] {
+    if all { choices } else { &choices[..1] }
 }
