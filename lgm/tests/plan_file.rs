@@ -172,7 +172,7 @@ fn foreign_files_are_named() {
         (b"\x89VTP\n\x1a\n\x01\x00", "copied as text"),
         (b"\x89PNG\r\n\x1a\n", "binary data"),
         (b"some words", "plain text"),
-        (&newer, "has format 2, this version reads format 1"),
+        (&newer, "has format 3, this version reads format 2"),
     ] {
         let text = message(file);
         assert!(text.contains(wanted), "wanted: {wanted}\nfound: {text}");

@@ -6,7 +6,7 @@ use std::fs::File;
 
 use lgm::graph::{Granularity, Graph};
 use lgm::planner::{self, PlanError, Request};
-use lgm::policy::{Policy, Scheduler, Task};
+use lgm::policy::{Policy, Scheduler, Task, evaluations_max};
 use lgm::profile::Profiles;
 use lgm::queues::Pages;
 use lgm::synthetic::{Shape, training_step};
@@ -137,7 +137,7 @@ fn what_moves_is_idle_meanwhile() {
 fn every_policy_has_a_name_of_its_own() {
     for policy in Policy::ALL {
         assert_eq!(policy.name().parse(), Ok(policy));
-        assert!(policy::evaluations_max(policy) > 0);
+        assert!(evaluations_max(policy) > 0);
     }
     let error = "best".parse::<Policy>().expect_err("no such policy");
     let text = error.to_string();

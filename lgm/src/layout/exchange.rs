@@ -148,7 +148,7 @@ impl Search<'_> {
         None
     }
 
-    /// Exchanges the beginnings of a held and of a free extent, if that is possible; what both keep.
+    /// Exchanges the beginnings of a held and of a free extent, if possible; what both keep.
     fn try_exchange(
         &mut self,
         pages: &mut Occupancy<'_>,

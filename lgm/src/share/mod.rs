@@ -5,12 +5,13 @@
 //! and each page that several share. What is planned is a skeleton of units; `emit` makes copies
 //! and places of tensors of it again.
 //!
-//! A shared page is held as long as any of its tensors lives and moves only while all are idle. So
-//! tensors are put behind each other whose uses are nearly the same: the *loss* of two is the idle
-//! time that each loses because of the other, counted where memory is short.
+//! Guarantees: the parts of a tensor are its bytes, each once, on pages in order; parts on a page
+//! do not overlap. A step reads, writes or overwrites a unit as its parts together demand.
 //!
-//! Method: tensors in the order of their first uses, each behind the end of a chain at which the
-//! loss is the least. A chain ends where that is too much.
+//! A shared page is held as long as any of its tensors lives and moves only while all are idle. So
+//! tensors are put behind each other (`chains`) whose uses are nearly the same.
+
+mod chains;
 
 use vtensor::{Mode, PageBytes, PieceRun, TensorId};
 
@@ -21,9 +22,6 @@ use crate::skeleton::{Access, Op, Skeleton, Tensor};
 const PIECE_MIN: u64 = PageBytes::MIN.get();
 /// Tensors in shared pages begin at a multiple of a page over this.
 const PIECES_PER_PAGE: u64 = 256;
-/// The loss that is accepted, in thousandths of the time in which memory is short.
-const LOSS_MAX: u64 = 100;
-
 /// Some bytes of a tensor in a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -93,7 +91,7 @@ impl Units {
         let piece = (terms.page.get() / PIECES_PER_PAGE).max(PIECE_MIN);
         let piece = PageBytes::new(piece).expect("a page over a power of two, not too small");
         let uses = uses_of(skeleton);
-        let chains = chains(skeleton, terms, piece, &uses);
+        let chains = chains::chains(skeleton, terms, piece, &uses);
         let mut units = Self {
             skeleton: Skeleton::default(),
             piece,
@@ -286,161 +284,99 @@ fn uses_of(skeleton: &Skeleton) -> Vec<Vec<(u32, Mode)>> {
     uses
 }
 
-/// The end of a chain.
-struct End {
-    chain: usize,
-    persistent: bool,
-    /// Where the next tensor may begin, from the start of the chain.
-    at: u64,
-    /// When the tensors in the last page are used.
-    steps: Vec<u32>,
-}
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
 
-/// Tensors one behind the other, with their offsets from the start of a page.
-fn chains(
-    skeleton: &Skeleton,
-    terms: Terms,
-    piece: PageBytes,
-    uses: &[Vec<(u32, Mode)>],
-) -> Vec<Vec<(TensorId, u64)>> {
-    let page = terms.page.get();
-    let clock = Clock::new(skeleton, terms.budget, uses);
-    let mut order: Vec<TensorId> = (0..skeleton.tensors.len())
-        .map(TensorId::from_index)
-        .collect();
-    order.sort_by_key(|id| uses[id.index()].first().map(|&(step, _)| step));
-    let mut chains: Vec<Vec<(TensorId, u64)>> = Vec::new();
-    let mut ends: Vec<End> = Vec::new();
-    for tensor in order {
-        let row = skeleton.tensor(tensor);
-        let steps: Vec<u32> = uses[tensor.index()].iter().map(|&(step, _)| step).collect();
-        let bytes = row.bytes.0.next_multiple_of(piece.get());
-        let paged = row.bytes.0 >= terms.pool_below && !steps.is_empty();
-        let mut best: Option<(bool, u64, usize)> = None;
-        if paged && !bytes.is_multiple_of(page) {
-            for (at, end) in ends.iter().enumerate() {
-                if end.persistent != row.persistent {
-                    continue;
-                }
-                let filled = end.at % page;
-                let saves = filled + bytes % page <= page;
-                let loss = clock.loss(&end.steps, &steps);
-                if loss <= clock.short / 1000 * LOSS_MAX {
-                    let found = (!saves, loss, at);
-                    best = Some(best.map_or(found, |best| best.min(found)));
-                }
-            }
+    use super::*;
+    use crate::synthetic::{Shape, training_step};
+
+    const PAGE: u64 = 1 << 16;
+
+    fn each(check: impl Fn(&Skeleton, &Units)) {
+        for seed in 0..20 {
+            println!("seed {seed}");
+            let trace = training_step(seed, &Shape::SMALL);
+            let skeleton = trace.skeleton(&trace.devices()[0]).expect("its own device");
+            let terms = Terms {
+                page: PageBytes::new(PAGE).expect("a power of two"),
+                pool_below: PAGE / 4,
+                budget: trace.peak_bytes().0 / 2,
+            };
+            let units = Units::shared(&skeleton, terms);
+            units.skeleton.check().expect("units are a sound skeleton");
+            check(&skeleton, &units);
         }
-        let (chain, at) = match best {
-            Some((_, _, at)) => (ends[at].chain, ends[at].at),
-            None => {
-                chains.push(Vec::new());
-                (chains.len() - 1, 0)
+    }
+
+    #[test]
+    fn parts_are_the_bytes_of_tensors_on_pages_in_order() {
+        each(|skeleton, units| {
+            for (row, tensor) in skeleton.tensors.iter().enumerate() {
+                let id = TensorId::from_index(row);
+                let (mut bytes, mut ends_page) = (0, true);
+                for &unit in units.of(id) {
+                    let mut parts = units.parts(unit).iter().filter(|part| part.tensor == id);
+                    let part = parts.next().expect("a part in each of its units");
+                    assert_eq!((parts.next(), part.start), (None, bytes));
+                    assert!(bytes == 0 || ends_page && part.offset == 0, "{part:?}");
+                    bytes += part.bytes;
+                    ends_page = (part.offset + part.bytes).is_multiple_of(PAGE);
+                }
+                assert_eq!(bytes, tensor.bytes.0);
             }
+        });
+    }
+
+    #[test]
+    fn shared_pages_are_single_and_take_no_more_than_unshared_ones() {
+        let pages = |skeleton: &Skeleton| {
+            let tensors = skeleton.tensors.iter();
+            tensors
+                .map(|tensor| tensor.bytes.0.div_ceil(PAGE))
+                .sum::<u64>()
         };
-        chains[chain].push((tensor, at));
-        let mut steps_behind = steps;
-        if let Some((_, _, row)) = best {
-            let end = ends.swap_remove(row);
-            if (at + bytes).div_ceil(page) == at.div_ceil(page) {
-                // Still in the same page.
-                steps_behind = union(&end.steps, &steps_behind);
+        let count = Cell::new(0);
+        each(|skeleton, units| {
+            let shared = (0..units.parts.len()).filter(|&unit| units.parts[unit].len() > 1);
+            for unit in shared {
+                let ends = units.parts[unit]
+                    .iter()
+                    .map(|p| (p.offset, p.offset + p.bytes));
+                let ends: Vec<_> = ends.collect();
+                assert!(
+                    ends.windows(2).all(|pair| pair[0].1 <= pair[1].0),
+                    "{ends:?}"
+                );
+                assert!(ends[ends.len() - 1].1 <= PAGE);
+                count.set(count.get() + 1);
             }
-        }
-        if paged && !(at + bytes).is_multiple_of(page) {
-            ends.push(End {
-                chain,
-                persistent: row.persistent,
-                at: at + bytes,
-                steps: steps_behind,
-            });
-        }
-    }
-    chains
-}
-
-fn union(a: &[u32], b: &[u32]) -> Vec<u32> {
-    let mut all = [a, b].concat();
-    all.sort_unstable();
-    all.dedup();
-    all
-}
-
-/// Time in which memory is short.
-struct Clock {
-    /// Before each step, and in all.
-    before: Vec<u64>,
-    short: u64,
-}
-
-impl Clock {
-    fn new(skeleton: &Skeleton, budget: u64, uses: &[Vec<(u32, Mode)>]) -> Self {
-        let steps = skeleton.ops.len();
-        let mut change = vec![0_i128; steps + 1];
-        for (tensor, uses) in skeleton.tensors.iter().zip(uses) {
-            let bytes = i128::from(tensor.bytes.0);
-            let life = match (tensor.persistent, uses.first(), uses.last()) {
-                (false, Some(first), Some(last)) => first.0 as usize..last.0 as usize + 1,
-                _ => 0..steps,
-            };
-            change[life.start] += bytes;
-            change[life.end] -= bytes;
-        }
-        let mut before = Vec::with_capacity(steps + 1);
-        let (mut live, mut now) = (0, 0);
-        for (op, change) in skeleton.ops.iter().zip(&change) {
-            live += change;
-            before.push(now);
-            if live > i128::from(budget) {
-                now += op.duration_ns + 1;
-            }
-        }
-        before.push(now);
-        Self { before, short: now }
+            assert!(pages(&units.skeleton) <= pages(skeleton));
+        });
+        assert!(count.get() > 0, "nothing is shared");
     }
 
-    /// From the end of a step to the start of another behind it, which may be in the next iteration.
-    fn between(&self, a: u32, b: u32) -> u64 {
-        let (a, b) = (a as usize + 1, b as usize);
-        if b < a {
-            self.short - self.before[a] + self.before[b]
-        } else {
-            self.before[b] - self.before[a]
-        }
+    #[test]
+    fn a_step_uses_the_units_of_what_it_uses() {
+        each(|skeleton, units| {
+            for (row, access) in skeleton.accesses.iter().enumerate() {
+                for (&unit_row, &unit) in units.rows_of(row).iter().zip(units.of(access.tensor)) {
+                    let of_unit = units.skeleton.accesses[unit_row as usize];
+                    assert_eq!(of_unit.tensor, unit);
+                    assert!(of_unit.mode.writes() >= access.mode.writes());
+                    assert!(of_unit.mode.reads() >= access.mode.reads());
+                }
+            }
+        });
     }
 
-    /// The idle time that two lists of uses lose because of each other: what is left of each gap
-    /// counts as the longest part that the other does not use.
-    fn loss(&self, a: &[u32], b: &[u32]) -> u64 {
-        self.lost(a, b) + self.lost(b, a)
-    }
-
-    fn lost(&self, of: &[u32], to: &[u32]) -> u64 {
-        let mut lost = 0;
-        for (row, &from) in of.iter().enumerate() {
-            let until = of[(row + 1) % of.len()];
-            let whole = self.between(from, until);
-            if whole == 0 {
-                continue;
-            }
-            let wraps = until <= from;
-            // The other's uses inside, in order.
-            let first = to.partition_point(|&step| step <= from);
-            let inside: Box<dyn Iterator<Item = &u32>> = if wraps {
-                let end = to.partition_point(|&step| step < until);
-                Box::new(to[first..].iter().chain(&to[..end.min(first)]))
-            } else {
-                let end = to.partition_point(|&step| step < until);
-                Box::new(to[first.min(end)..end].iter())
-            };
-            let (mut longest, mut since) = (0, from);
-            for &step in inside {
-                longest = longest.max(self.between(since, step));
-                since = step;
-            }
-            longest = longest.max(self.between(since, until));
-            lost += whole - longest.min(whole);
-        }
-        lost
+    #[test]
+    fn alone_every_tensor_is_a_unit() {
+        each(|skeleton, _| {
+            let page = PageBytes::new(PAGE).expect("a power of two");
+            let units = Units::alone(skeleton, page);
+            assert_eq!(&units.skeleton, skeleton);
+            assert!(units.parts.iter().all(|parts| parts.len() == 1));
+        });
     }
 }
