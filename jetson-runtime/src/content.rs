@@ -9,7 +9,7 @@
 use std::ptr::{self, NonNull};
 
 use lgm::plan::Plan;
-use vtensor::{Bytes, Pieces, TensorId};
+use vtensor::{Bytes, TensorId};
 
 use crate::error::RuntimeError;
 use crate::scale::{Scale, to_usize};
@@ -53,15 +53,12 @@ impl Content {
     pub(crate) fn home(plan: &Plan, scale: Scale, map: &WindowMap) -> Self {
         let mut segments = Vec::with_capacity(plan.program.homes.len());
         for home in &plan.program.homes {
-            let pieces = Pieces::of(
-                plan.skeleton.tensor(home.tensor).bytes,
-                plan.program.page_bytes,
-            );
+            let pieces = plan.program.pieces(plan.skeleton.tensor(home.tensor).bytes);
             let bytes = pieces
                 .bytes(home.pieces)
                 .expect("HOME names pieces that exist");
             let bytes = scale.bytes(bytes.0);
-            let start = u64::from(home.pieces.first) * scale.page().get();
+            let start = scale.offset(pieces.offset(home.pieces).0);
             let device = home
                 .place
                 .map(|place| map.pointer(scale.place(place), to_usize(bytes)));

@@ -142,10 +142,9 @@ impl Replay<'_> {
 
     fn home(&mut self) {
         let homes = &self.plan.program.homes;
-        let page = self.scale.page().get();
         for home in homes {
             let tensor = self.plan.skeleton.tensor(home.tensor).bytes;
-            let pieces = vtensor::Pieces::of(tensor, self.plan.program.page_bytes);
+            let pieces = self.plan.program.pieces(tensor);
             let bytes = pieces
                 .bytes(home.pieces)
                 .expect("HOME names pieces that exist")
@@ -153,7 +152,7 @@ impl Replay<'_> {
             let held = Held {
                 end: 0,
                 tensor: home.tensor,
-                offset: u64::from(home.pieces.first) * page,
+                offset: self.scale.offset(pieces.offset(home.pieces).0),
                 version: 0,
                 address: 0,
             };

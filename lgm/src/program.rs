@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use vtensor::{
-    ArenaRange, Bytes, In, Out, PageBytes, PageRun, PieceRun, Place, StepCounts, StepKind,
+    ArenaRange, Bytes, In, Out, PageBytes, PageRun, PieceRun, Pieces, Place, StepCounts, StepKind,
     TensorId, Window, WindowId, limits,
 };
 
@@ -42,6 +42,9 @@ pub struct Home {
 pub struct Program {
     /// The size of every page.
     pub page_bytes: PageBytes,
+    /// The size of every piece but the last of its tensor: a page, or less where tensors begin
+    /// inside of pages, so that they share them.
+    pub piece_bytes: PageBytes,
     /// The arena, in pages: the budget, or less.
     pub arena_pages: u32,
     /// The size of the spill tier.
@@ -77,6 +80,12 @@ impl Program {
         let window = &self.windows[window.index()];
         let first = window.first_run as usize;
         &self.runs[first..first + window.run_count as usize]
+    }
+
+    /// How a tensor of some size is cut into pieces.
+    #[must_use]
+    pub const fn pieces(&self, tensor: Bytes) -> Pieces {
+        Pieces::of(tensor, self.piece_bytes)
     }
 
     /// The bytes of the arena under `bytes` bytes from `place` on, in order of the window.

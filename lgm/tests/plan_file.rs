@@ -70,6 +70,7 @@ fn plan() -> Plan {
         },
         program: Program {
             page_bytes: PageBytes::MIN,
+            piece_bytes: PageBytes::MIN,
             arena_pages: 256,
             spill_bytes: Bytes(8192),
             steps: vec![step],
@@ -163,7 +164,7 @@ fn every_flipped_bit_is_an_error() {
 #[test]
 fn foreign_files_are_named() {
     let mut newer = encode(&plan());
-    newer[8] = 2;
+    newer[8] = 3;
     for (file, wanted) in [
         (&b""[..], "the file is empty"),
         (b"\x1f\x8b\x08\x00\x00", "gzip'ed data (a trace?)"),
@@ -171,7 +172,7 @@ fn foreign_files_are_named() {
         (b"\x89VTP\n\x1a\n\x01\x00", "copied as text"),
         (b"\x89PNG\r\n\x1a\n", "binary data"),
         (b"some words", "plain text"),
-        (&newer, "has format 2, this version reads format 1"),
+        (&newer, "has format 3, this version reads format 2"),
     ] {
         let text = message(file);
         assert!(text.contains(wanted), "wanted: {wanted}\nfound: {text}");

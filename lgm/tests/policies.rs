@@ -6,11 +6,12 @@ use std::fs::File;
 
 use lgm::graph::{Granularity, Graph};
 use lgm::planner::{self, PlanError, Request};
-use lgm::policy::{self, Policy, Task};
+use lgm::policy::{Policy, Scheduler, Task, evaluations_max};
 use lgm::profile::Profiles;
 use lgm::queues::Pages;
 use lgm::synthetic::{Shape, training_step};
 use lgm::trace::{self, Trace};
+use lgm::tricks::Tricks;
 use lgm::verify::verify;
 use vtensor::{Bytes, PageBytes};
 
@@ -98,7 +99,7 @@ fn check_moves(trace: &Trace, device: &str, percent: i64) {
     };
     let steps = graph.steps();
     for policy in Policy::ALL {
-        let Ok(schedules) = policy::schedules(policy, task) else {
+        let Ok(schedules) = Scheduler::new(policy, Tricks::default()).schedules(task) else {
             continue;
         };
         assert!(!schedules.is_empty(), "{policy} has none, and no reason");
@@ -136,7 +137,7 @@ fn what_moves_is_idle_meanwhile() {
 fn every_policy_has_a_name_of_its_own() {
     for policy in Policy::ALL {
         assert_eq!(policy.name().parse(), Ok(policy));
-        assert!(policy::evaluations_max(policy) > 0);
+        assert!(evaluations_max(policy) > 0);
     }
     let error = "best".parse::<Policy>().expect_err("no such policy");
     let text = error.to_string();

@@ -126,6 +126,7 @@ fn tensor(bytes: u64) -> Tensor {
 fn empty(arena_pages: u32, spill_bytes: u64) -> (Skeleton, Program) {
     let program = Program {
         page_bytes: PageBytes::MIN,
+        piece_bytes: PageBytes::MIN,
         arena_pages,
         spill_bytes: Bytes(spill_bytes),
         steps: vec![],

@@ -25,6 +25,7 @@ impl Builder {
             skeleton: Skeleton::default(),
             program: Program {
                 page_bytes: page,
+                piece_bytes: page,
                 arena_pages,
                 spill_bytes: Bytes(0),
                 steps: vec![],

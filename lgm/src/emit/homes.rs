@@ -1,121 +1,123 @@
 //! Homes: where persistent pieces are at the boundary of an iteration.
 
-use vtensor::{PieceRun, Place, TensorId};
+use vtensor::TensorId;
 
-use super::pool_place;
-use super::slots::Slots;
+use super::{Ground, pool_place};
 use crate::graph::Holding;
-use crate::layout::{AWAY, StayId, Stays};
-use crate::pool::Pool;
+use crate::layout::AWAY;
 use crate::program::Home;
+use crate::share::Part;
+use crate::skeleton::Skeleton;
 
 /// What the rows follow from.
 pub(super) struct Homes<'a> {
-    pub(super) stays: &'a Stays<'a>,
-    pub(super) pool: &'a Pool,
-    pub(super) slots: &'a Slots,
-    pub(super) pool_pages: u32,
-    pub(super) page_of: &'a [u32],
+    pub(super) ground: &'a Ground<'a>,
+    pub(super) skeleton: &'a Skeleton,
 }
 
 impl Homes<'_> {
     /// One row for each run of pieces of a persistent tensor that are in one place.
-    pub(super) fn rows(&self, place_of_page: impl Fn(u32) -> Place) -> Vec<Home> {
-        let graph = self.stays.graph;
+    pub(super) fn rows(&self) -> Vec<Home> {
+        let Ground {
+            stays,
+            units,
+            slots,
+            pool,
+            ..
+        } = self.ground;
         let mut rows = Vec::new();
-        for (row, _) in graph
-            .skeleton
-            .tensors
-            .iter()
-            .enumerate()
-            .filter(|(_, t)| t.persistent)
-        {
+        let tensors = self.skeleton.tensors.iter().enumerate();
+        for (row, _) in tensors.filter(|(_, tensor)| tensor.persistent) {
             let tensor = TensorId::from_index(row);
-            let node = graph.node(tensor);
-            let whole = PieceRun {
-                first: 0,
-                count: node.pieces,
-            };
-            match node.holding {
-                Holding::Pool => {
-                    let place = Some(pool_place(self.pool, tensor));
-                    rows.push(Home {
-                        tensor,
-                        pieces: whole,
-                        place,
-                        slot: None,
-                    });
-                }
-                Holding::Parked => {
-                    let slot = Some(self.slots.slot(tensor, whole));
-                    rows.push(Home {
-                        tensor,
-                        pieces: whole,
-                        place: None,
-                        slot,
-                    });
-                }
-                Holding::Paged => self.push_paged(tensor, &place_of_page, &mut rows),
+            let first = units.of(tensor)[0];
+            let whole = || units.parts(first)[0];
+            let pieces = |part: &Part| units.pieces(part.start, part.bytes);
+            match stays.graph.node(first).holding {
+                Holding::Pool => rows.push(Home {
+                    tensor,
+                    pieces: pieces(&whole()),
+                    place: Some(pool_place(pool, first)),
+                    slot: None,
+                }),
+                Holding::Parked => rows.push(Home {
+                    tensor,
+                    pieces: pieces(&whole()),
+                    place: None,
+                    slot: Some(slots.slot(&whole())),
+                }),
+                Holding::Paged => self.push_paged(tensor, &mut rows),
             }
         }
         rows
     }
 
-    fn push_paged(
-        &self,
-        tensor: TensorId,
-        place_of_page: impl Fn(u32) -> Place,
-        rows: &mut Vec<Home>,
-    ) {
-        let spots: Vec<Spot> = (0..)
-            .zip(&self.stays.home[tensor.index()])
-            .map(|(piece, &stay)| self.spot(tensor, piece, stay))
-            .collect();
-        let mut first = 0;
+    fn push_paged(&self, tensor: TensorId, rows: &mut Vec<Home>) {
+        let Ground { units, slots, .. } = self.ground;
+        let page = self.ground.stays.graph.page.get();
+        let mut spots: Vec<Spot> = Vec::new();
+        for &unit in units.of(tensor) {
+            let parts = units.parts(unit);
+            let at = parts.iter().position(|part| part.tensor == tensor);
+            let at = at.expect("a tensor has a part in each of its units");
+            let stays = &self.ground.stays.home[unit.index()];
+            for (piece, &stay) in (0_u32..).zip(stays) {
+                let skipped = u64::from(piece) * page;
+                let part = Part {
+                    start: parts[at].start + skipped,
+                    bytes: (parts[at].bytes - skipped).min(page),
+                    ..parts[at]
+                };
+                let on = (stay != AWAY)
+                    .then(|| self.ground.page_of[stay as usize] + self.ground.pool_pages);
+                spots.push(Spot {
+                    part,
+                    page: on,
+                    in_slot: on.is_none() || self.clean(unit, at, piece),
+                    ends_page: part.offset + part.bytes == page,
+                });
+            }
+        }
         for run in spots.chunk_by(Spot::is_followed_by) {
-            let count = u32::try_from(run.len()).expect("pieces are counted in u32");
-            let pieces = PieceRun { first, count };
+            let first = &run[0];
+            let bytes = run.iter().map(|spot| spot.part.bytes).sum();
             rows.push(Home {
                 tensor,
-                pieces,
-                place: run[0].page.map(&place_of_page),
-                slot: run[0].in_slot.then(|| self.slots.slot(tensor, pieces)),
+                pieces: units.pieces(first.part.start, bytes),
+                place: first
+                    .page
+                    .map(|page| self.ground.place_on(page, &first.part)),
+                slot: first.in_slot.then(|| slots.slot(&first.part)),
             });
-            first += count;
         }
     }
 
-    fn spot(&self, tensor: TensorId, piece: u32, stay: StayId) -> Spot {
-        let page = (stay != AWAY).then(|| self.page_of[stay as usize] + self.pool_pages);
-        Spot {
-            page,
-            in_slot: page.is_none() || self.clean(tensor, piece),
-        }
-    }
-
-    /// Whether a piece's slot holds its content at the boundary because its next leave counts on
+    /// Whether a slot holds the content of a part at the boundary because its next leave counts on
     /// it.
-    fn clean(&self, tensor: TensorId, piece: u32) -> bool {
-        let of_piece = self
-            .stays
-            .moves_of(tensor)
-            .filter(|m| m.pieces.contains(piece));
+    fn clean(&self, unit: TensorId, part: usize, piece: u32) -> bool {
+        let Ground { stays, traffic, .. } = self.ground;
+        let moves = &stays.schedule.moves;
+        let rows = stays.rows_of(unit).iter();
+        let of_piece = rows.filter(|&&row| moves[row].pieces.contains(piece));
         of_piece
-            .min_by_key(|m| m.leave)
-            .is_some_and(|m| m.read && !m.out)
+            .min_by_key(|&&row| moves[row].leave)
+            .is_some_and(|&row| traffic.of(row)[part].clean)
     }
 }
 
 /// Where one piece is.
 struct Spot {
+    part: Part,
     page: Option<u32>,
     in_slot: bool,
+    ends_page: bool,
 }
 
 impl Spot {
     fn is_followed_by(&self, next: &Self) -> bool {
         let adjacent = match (self.page, next.page) {
-            (Some(page), Some(next)) => next == page + 1,
+            (Some(page), Some(next_page)) => {
+                next_page == page + 1 && self.ends_page && next.part.offset == 0
+            }
             (None, None) => true,
             _ => false,
         };

@@ -1,193 +1,154 @@
 //! Emit: the program of a layout.
 //!
-//! In: a layout, that is stays and their pages, and the pool. Out: a [`Program`] with windows,
-//! places, slots, HOME and counts. Nothing is chosen here.
+//! In: a layout, that is stays of units and their pages, the pool, and the tensors in the units.
+//! Out: a [`Program`] with windows, places, slots, HOME and counts, in tensors again. Nothing is
+//! chosen here, but what lies on a shared page and need not be copied is left out.
 
+mod copies;
 mod homes;
 mod slots;
+mod traffic;
 mod windows;
 
-use vtensor::{In, OpIndex, Out, PieceRun, Place, StepCounts, StepKind, TensorId, WindowId};
+use vtensor::{OpIndex, Place, StepCounts, StepKind, TensorId, WindowId};
 
+use self::copies::Copies;
 use self::homes::Homes;
-pub(crate) use self::slots::Slots;
-use self::windows::{Spot, Windows};
+use self::slots::Slots;
+use self::traffic::Traffic;
+use self::windows::{Numbered, Spot, Windows};
 use crate::count::to_i64;
-use crate::layout::{Layout, Stays, Waits};
+use crate::layout::{Layout, Stays};
 use crate::pool::Pool;
 use crate::program::{Program, Step};
+use crate::share::{Part, Units};
+use crate::skeleton::Skeleton;
 
-/// The program of a layout; the pool takes the first pages of the arena.
+/// The program of a layout for a skeleton of tensors; the pool takes the first pages of the arena.
 #[must_use]
-pub fn emit(layout: &Layout<'_>, pool: &Pool) -> Program {
+pub fn emit(layout: &Layout<'_>, pool: &Pool, units: &Units, skeleton: &Skeleton) -> Program {
     let Layout {
         stays,
         page_of,
         waits,
         ..
     } = layout;
-    let graph = stays.graph;
-    let pool_pages = pool.pages(graph.page);
+    let page = stays.graph.page;
+    let pool_pages = pool.pages(page);
     let arena = pool_pages + layout.pages;
-    let mut windows = Windows::new(graph.page);
-    let mut spots = Vec::with_capacity(graph.skeleton.accesses.len());
-    let page = |&stay: &u32| page_of[stay as usize] + pool_pages;
-    for of_access in &stays.accesses {
-        let pages: Vec<u32> = of_access.iter().map(page).collect();
-        spots.push((!pages.is_empty()).then(|| windows.spot(&pages)));
-    }
+    let mut windows = Windows::new(page);
+    let spots: Vec<Option<Spot>> = (0..skeleton.accesses.len())
+        .map(|access| {
+            let rows = units.rows_of(access).iter();
+            let pages = rows.flat_map(|&row| &stays.accesses[row as usize]);
+            let pages: Vec<u32> = pages
+                .map(|&stay| page_of[stay as usize] + pool_pages)
+                .collect();
+            (!pages.is_empty()).then(|| windows.spot(&pages))
+        })
+        .collect();
     let numbered = windows.finish(arena);
     let places: Vec<Place> = spots
         .iter()
-        .zip(&graph.skeleton.accesses)
+        .zip(&skeleton.accesses)
         .map(|(spot, access)| match spot {
-            Some(spot) => numbered.place(*spot),
-            None => pool_place(pool, access.tensor),
+            Some(spot) => {
+                let place = numbered.place(*spot);
+                let offset = place.offset + first_offset(units, access.tensor);
+                Place { offset, ..place }
+            }
+            None => pool_place(pool, units.of(access.tensor)[0]),
         })
         .collect();
-    let slots = Slots::new(graph, &stays.schedule.moves);
-    let home = Homes {
+    let traffic = Traffic::new(stays, units, skeleton);
+    let slots = Slots::new(stays, units, skeleton, &traffic);
+    let ground = Ground {
         stays,
-        pool,
+        units,
+        traffic: &traffic,
         slots: &slots,
-        pool_pages,
+        numbered: &numbered,
         page_of,
+        pool,
+        pool_pages,
     };
-    let homes = home.rows(|page| numbered.place(Spot::Run(page)));
+    let copies = Copies::new(&ground, &places);
+    let homes = Homes {
+        ground: &ground,
+        skeleton,
+    };
     Program {
-        page_bytes: graph.page,
+        page_bytes: page,
+        piece_bytes: units.piece,
         arena_pages: arena,
-        spill_bytes: slots.bytes(),
-        steps: steps(stays, waits),
-        outs: outs(stays, &places, &slots),
-        ins: ins(stays, waits, &places, &slots),
+        spill_bytes: slots.bytes,
+        steps: steps(stays, &waits.steps, &copies, skeleton),
+        outs: copies.outs(),
+        ins: copies.ins(&waits.ins),
+        homes: homes.rows(),
         places,
         windows: numbered.windows,
         runs: numbered.runs,
-        homes,
     }
 }
 
-fn pool_place(pool: &Pool, tensor: TensorId) -> Place {
-    let offset = pool
-        .offset(tensor)
-        .expect("what has no pages is in the pool");
+/// What everything is worked out from.
+struct Ground<'a> {
+    stays: &'a Stays<'a>,
+    units: &'a Units,
+    traffic: &'a Traffic,
+    slots: &'a Slots,
+    numbered: &'a Numbered,
+    page_of: &'a [u32],
+    pool: &'a Pool,
+    pool_pages: u32,
+}
+
+impl Ground<'_> {
+    /// The place of a part of a unit of one page.
+    fn place_on(&self, page: u32, part: &Part) -> Place {
+        let place = self.numbered.place(Spot::Run(page));
+        Place {
+            offset: place.offset + part.offset,
+            ..place
+        }
+    }
+}
+
+/// Where a tensor begins in its first page.
+fn first_offset(units: &Units, tensor: TensorId) -> u64 {
+    let parts = units.parts(units.of(tensor)[0]);
+    let own = parts.iter().find(|part| part.tensor == tensor);
+    own.map_or(0, |part| part.offset)
+}
+
+fn pool_place(pool: &Pool, unit: TensorId) -> Place {
+    let offset = pool.offset(unit).expect("what has no pages is in the pool");
     Place {
         window: WindowId(0),
         offset,
     }
 }
 
-/// The place of some pieces in the window of an access of their tensor.
-fn place_in(stays: &Stays<'_>, places: &[Place], access: u32, pieces: PieceRun) -> Place {
-    let base = places[access as usize];
-    let offset = u64::from(pieces.first) * stays.graph.page.get();
-    Place {
-        window: base.window,
-        offset: base.offset + offset,
-    }
-}
-
-fn outs(stays: &Stays<'_>, places: &[Place], slots: &Slots) -> Vec<Out> {
-    let outs = stays.schedule.queues.outs.iter().map(|out| {
-        let m = &stays.schedule.moves[out.row];
-        let last = stays
-            .graph
-            .last_use(m.tensor, m.leave)
-            .expect("what moves is used");
-        Out {
-            tensor: m.tensor,
-            pieces: m.pieces,
-            bytes: m.bytes,
-            source: place_in(stays, places, last.access, m.pieces),
-            slot: slots.slot(m.tensor, m.pieces),
-        }
-    });
-    outs.collect()
-}
-
-fn ins(stays: &Stays<'_>, waits: &Waits, places: &[Place], slots: &Slots) -> Vec<In> {
-    let steps = stays.graph.steps();
-    let all = to_i64(stays.schedule.queues.outs.len());
-    let waits = waits
-        .ins
-        .iter()
-        .zip(&stays.schedule.queues.ins)
-        .map(|(&wait, i)| {
-            let m = &stays.schedule.moves[i.row];
-            wait.max(stays.own_out(i.row, m.release() / steps))
-        });
-    // Starting in order, each knows what those before it waited for.
-    let waits = never_decreasing(waits.collect(), all);
-    let ins = stays
-        .schedule
-        .queues
-        .ins
-        .iter()
-        .zip(waits)
-        .map(|(i, after_out)| {
-            let m = &stays.schedule.moves[i.row];
-            let next = stays
-                .graph
-                .use_at(m.tensor, m.need % steps)
-                .expect("an in is for a use");
-            In {
-                tensor: m.tensor,
-                pieces: m.pieces,
-                bytes: m.bytes,
-                destination: place_in(stays, places, next.access, m.pieces),
-                slot: slots.slot(m.tensor, m.pieces),
-                after_out,
-            }
-        });
-    ins.collect()
-}
-
-fn steps(stays: &Stays<'_>, waits: &Waits) -> Vec<Step> {
-    let (graph, queues) = (stays.graph, &stays.schedule.queues);
-    let mut waits = waits.steps.clone();
-    for (row, m) in stays
-        .schedule
-        .moves
-        .iter()
-        .enumerate()
-        .filter(|(_, m)| !m.read)
-    {
-        // Overwritten pieces may still be on their way out.
-        let wait = &mut waits[(m.need % graph.steps()) as usize];
-        *wait = (*wait).max(stays.own_out(row, m.need / graph.steps()));
-    }
-    let out_needed = never_decreasing(waits, to_i64(queues.outs.len()));
+fn steps(
+    stays: &Stays<'_>,
+    out_needed: &[i64],
+    copies: &Copies<'_>,
+    skeleton: &Skeleton,
+) -> Vec<Step> {
+    let queues = &stays.schedule.queues;
     let released = |of: &[u32], step: u32| to_i64(of.partition_point(|&release| release <= step));
     let out_releases: Vec<u32> = queues.outs.iter().map(|out| out.release).collect();
     let in_releases: Vec<u32> = queues.ins.iter().map(|i| i.release).collect();
-    let steps = graph.skeleton.ops.iter().zip(0..).map(|(op, step)| Step {
+    let steps = skeleton.ops.iter().zip(0..).map(|(op, step)| Step {
         kind: StepKind::App(OpIndex(step)),
         counts: StepCounts {
-            out_needed: out_needed[step as usize],
-            in_needed: queues.in_needed[step as usize],
-            out_released: released(&out_releases, step),
-            in_released: released(&in_releases, step),
+            out_needed: copies.outs_below(out_needed[step as usize]),
+            in_needed: copies.ins_below(queues.in_needed[step as usize]),
+            out_released: copies.outs_below(released(&out_releases, step)),
+            in_released: copies.ins_below(released(&in_releases, step)),
         },
         first_place: op.first_access,
     });
     steps.collect()
-}
-
-/// Counts that never decrease, this iteration's after those of the one before it.
-pub(crate) fn never_decreasing(waits: Vec<i64>, per_iteration: i64) -> Vec<i64> {
-    let most = waits.iter().copied().max().unwrap_or(i64::MIN);
-    let floor = if per_iteration == 0 {
-        0
-    } else {
-        1 - per_iteration
-    };
-    let mut count = most.saturating_sub(per_iteration).max(floor);
-    waits
-        .into_iter()
-        .map(|wait| {
-            count = count.max(wait);
-            count
-        })
-        .collect()
 }

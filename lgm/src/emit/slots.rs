@@ -5,86 +5,87 @@
 //! last step that needs them back, and later ones take their place.
 
 use vtensor::limits::SLOT_ALIGN;
-use vtensor::{Bytes, PieceRun, StepRange, TensorId};
+use vtensor::{Bytes, StepRange, TensorId};
 
-use crate::graph::{Graph, Holding};
-use crate::moves::Move;
+use super::copies::moving;
+use super::traffic::Traffic;
+use crate::graph::Holding;
+use crate::layout::Stays;
 use crate::packing::{Block, Effort, pack};
 use crate::pool::sub_page_align;
+use crate::share::{Part, Units};
+use crate::skeleton::Skeleton;
 
 /// The slots of a layout.
 #[derive(Debug)]
-pub(crate) struct Slots {
-    /// For each tensor that leaves: its first piece that does, and where that is.
-    base: Vec<Option<(u32, u64)>>,
-    page: u64,
-    bytes: Bytes,
+pub(super) struct Slots {
+    /// For each tensor that leaves: its first byte that does, and where that is.
+    base: Vec<Option<(u64, u64)>>,
+    pub(super) bytes: Bytes,
 }
 
 impl Slots {
-    pub(crate) fn new(graph: &Graph<'_>, moves: &[Move]) -> Self {
-        let tensors = graph.skeleton.tensors.len();
-        let mut span: Vec<Option<(u32, StepRange)>> = vec![None; tensors];
-        for m in moves.iter().filter(|m| m.out || m.read) {
-            let life = StepRange {
-                start: m.leave,
-                end: m.need,
-            };
-            let span = &mut span[m.tensor.index()];
-            *span = Some(span.map_or((m.pieces.first, life), |(first, old)| {
-                let start = old.start.min(life.start);
-                (
-                    first.min(m.pieces.first),
-                    StepRange {
-                        start,
+    pub(super) fn new(
+        stays: &Stays<'_>,
+        units: &Units,
+        skeleton: &Skeleton,
+        traffic: &Traffic,
+    ) -> Self {
+        let graph = stays.graph;
+        // For each tensor, its first byte that leaves, and when it is in its slot.
+        let mut span: Vec<Option<(u64, StepRange)>> = vec![None; skeleton.tensors.len()];
+        for (row, m) in stays.schedule.moves.iter().enumerate() {
+            let parts = units.parts(m.tensor).iter().zip(traffic.of(row));
+            for (part, copied) in parts.filter(|(_, copied)| copied.out || copied.back) {
+                debug_assert!(copied.out || copied.clean);
+                let start = moving(part, m, graph.page.get()).start;
+                let life = StepRange {
+                    start: m.leave,
+                    end: m.need,
+                };
+                let span = &mut span[part.tensor.index()];
+                *span = Some(span.map_or((start, life), |(first, old)| {
+                    let life = StepRange {
+                        start: old.start.min(life.start),
                         end: old.end.max(life.end),
-                    },
-                )
-            }));
+                    };
+                    (first.min(start), life)
+                }));
+            }
         }
-        for (tensor, _) in graph.held(Holding::Parked) {
-            span[tensor.index()] = Some((
-                0,
-                StepRange {
-                    start: 0,
-                    end: graph.steps(),
-                },
-            ));
+        for (unit, _) in graph.held(Holding::Parked) {
+            let always = StepRange {
+                start: 0,
+                end: graph.steps(),
+            };
+            span[units.parts(unit)[0].tensor.index()] = Some((0, always));
         }
-        let page = graph.page.get();
         let align = SLOT_ALIGN.max(sub_page_align(graph.page));
         let (mut blocks, mut owners) = (Vec::new(), Vec::new());
         for (row, span) in span.iter().enumerate() {
             let Some((first, life)) = span else { continue };
-            let tensor = TensorId::from_index(row);
-            let bytes = graph.skeleton.tensor(tensor).bytes.0 - u64::from(*first) * page;
-            let bytes = bytes.next_multiple_of(align);
-            blocks.push(match graph.node(tensor).persistent {
+            let tensor = skeleton.tensor(TensorId::from_index(row));
+            let bytes = (tensor.bytes.0 - first).next_multiple_of(align);
+            blocks.push(match tensor.persistent {
                 true => Block::once(bytes, 0, u32::MAX),
                 false => Block::once(bytes, life.start, life.end),
             });
-            owners.push((tensor, *first));
+            owners.push((row, *first));
         }
         let packing = pack(&blocks, u64::MAX, Effort::NONE);
         let mut slots = Self {
-            base: vec![None; tensors],
-            page,
+            base: vec![None; skeleton.tensors.len()],
             bytes: Bytes(packing.height),
         };
-        for ((tensor, first), offset) in owners.into_iter().zip(packing.offsets) {
-            slots.base[tensor.index()] = Some((first, offset));
+        for ((row, first), offset) in owners.into_iter().zip(packing.offsets) {
+            slots.base[row] = Some((first, offset));
         }
         slots
     }
 
-    /// How large the spill tier is.
-    pub(crate) fn bytes(&self) -> Bytes {
-        self.bytes
-    }
-
-    /// Where the first of some pieces goes.
-    pub(crate) fn slot(&self, tensor: TensorId, pieces: PieceRun) -> u64 {
-        let (first, base) = self.base[tensor.index()].expect("a tensor that leaves has a slot");
-        base + u64::from(pieces.first - first) * self.page
+    /// Where the first byte of a part goes.
+    pub(super) fn slot(&self, part: &Part) -> u64 {
+        let (first, base) = self.base[part.tensor.index()].expect("what leaves has a slot");
+        base + part.start - first
     }
 }

@@ -4,165 +4,339 @@
 //! stays that meet have different pages, and tails have the pages of their heads. Any such
 //! colouring is sound: who waits for whom is worked out from it afterwards.
 //!
-//! Method: claims in order, each among the pages that are free and not reserved for a tail too
-//! soon. Without tails this is interval colouring and needs no more pages than meet at once. A
-//! claim that finds only pages reserved too soon exchanges what two pages have held since a moment
-//! at which both were free. Runs are preferred: they need no window of their own.
+//! Method: claims in order, each among the pages that are free, not reserved for a tail too soon,
+//! and freed by outs that the schedule lets the claimant wait for anyway. The counts of pages say
+//! that there are enough of these, tails apart. Of them the ones go first that others could not
+//! use without a wait. A claim that finds too few exchanges what pages have held since a moment at
+//! which both were free. Runs are preferred: they need no window of their own.
 
-use super::exchange::Exchanges;
-use super::occupancy::Occupancy;
+use super::Effort;
+use super::exchange::{How, make_room};
+use super::occupancy::{Occupancy, Offer};
 use super::stays::{Claimant, Position, Stay, StayId, Stays};
+use crate::count::to_u32;
+use crate::tricks::Tricks;
 
 /// How a claimant chooses among the pages that fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Preference {
+    /// Pages freed by the latest outs first, so that others find those that they know of.
+    Late,
+    /// Pages that are reserved soonest first, so that long stays find the others; then late ones.
+    Tight,
     /// Runs first.
     Runs,
-    /// Pages that are reserved soonest first, so that long stays find the others; then runs.
-    Tight,
+}
+
+/// Stays that are claimed together and leave together: consecutive numbers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lot {
+    pub(super) first: StayId,
+    pub(super) count: u32,
+}
+
+impl Lot {
+    /// Goes on behind some stays.
+    pub(super) fn skip(&mut self, count: u32) {
+        self.first += count;
+        self.count -= count;
+    }
+}
+
+impl Preference {
+    pub(super) const ALL: [Self; 3] = [Self::Late, Self::Tight, Self::Runs];
+}
+
+/// How pages are chosen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice {
+    pub(super) preference: Preference,
+    pub(super) tricks: Tricks,
 }
 
 struct Colouring<'a> {
     pages: Occupancy<'a>,
-    exchanges: Exchanges,
-    preference: Preference,
+    effort: &'a mut Effort,
+    choice: Choice,
+    /// How many outs steps, and ins, know to be complete.
+    known: [i64; 2],
+    /// The first page of the heads, by their numbers.
+    page_of_head: Vec<u32>,
+    /// Tails that have to be claimed later than the schedule says.
+    delays: Vec<(StayId, Position)>,
+}
+
+/// A page for each stay.
+pub(super) struct Colours {
+    pub(super) page_of: Vec<u32>,
+    /// Tails that can be claimed only at a later position.
+    pub(super) delays: Vec<(StayId, Position)>,
 }
 
 /// The page of each stay; `None` if no colouring with so many pages was found.
-pub(super) fn colour(stays: &Stays<'_>, pages: u32, preference: Preference) -> Option<Vec<u32>> {
+pub(super) fn colour(
+    stays: &Stays<'_>,
+    pages: u32,
+    choice: Choice,
+    effort: &mut Effort,
+) -> Option<Colours> {
     let mut colouring = Colouring {
         pages: Occupancy::new(&stays.all, pages),
-        exchanges: Exchanges::new(),
-        preference,
+        effort,
+        choice,
+        known: [i64::MIN; 2],
+        page_of_head: Vec::new(),
+        delays: Vec::new(),
     };
-    colouring.place_heads()?;
+    colouring.place_heads(pages)?;
     for group in &stays.groups {
-        colouring.place(group.first, group.count, group.known)?;
+        let ids: Vec<StayId> = (group.first..group.first + group.count).collect();
+        colouring.place(&ids)?;
     }
-    Some(colouring.pages.page_of)
+    Some(Colours {
+        page_of: colouring.pages.pages(),
+        delays: colouring.delays,
+    })
 }
 
 impl Colouring<'_> {
     /// Heads come first: those that stay for good, then those whose tails come last.
-    fn place_heads(&mut self) -> Option<()> {
-        let mut tail_claim: Vec<(Position, StayId)> = Vec::new();
-        let mut claim_of = vec![Position::MAX; self.pages.stays.len()];
-        for stay in self.pages.stays {
-            if let Some(head) = stay.head {
-                claim_of[head as usize] = stay.claim;
-            }
-        }
-        for (id, stay) in (0..).zip(self.pages.stays) {
-            if stay.by == Claimant::Head {
-                tail_claim.push((claim_of[id as usize], id));
-            }
-        }
-        tail_claim.sort_by_key(|&(claim, id)| (core::cmp::Reverse(claim), id));
-        if tail_claim.len() > self.pages.occupants.len() {
+    fn place_heads(&mut self, pages: u32) -> Option<()> {
+        let stays = self.pages.stays;
+        let is_head = |stay: &&Stay| stay.by == Claimant::Head;
+        // Heads are the first stays of all.
+        let heads = stays.iter().take_while(is_head).count();
+        if heads > pages as usize {
             return None;
         }
-        for (page, (claim, id)) in (0..).zip(tail_claim) {
-            self.pages.take(page, id);
-            self.pages.reserved_from[page as usize] = claim;
+        let mut tail_of: Vec<Option<StayId>> = vec![None; heads];
+        for (id, stay) in (0..).zip(stays) {
+            if let Some(head) = stay.head {
+                tail_of[head as usize] = Some(id);
+            }
+        }
+        // What leaves at once, and returns at once, stays together.
+        let next = |id: StayId| {
+            let (a, b) = (&stays[id as usize - 1], &stays[id as usize]);
+            let tails = [id - 1, id].map(|id| tail_of[id as usize]);
+            let together = match tails {
+                [None, None] => true,
+                [Some(a), Some(b)] => {
+                    b == a + 1 && stays[a as usize].claim == stays[b as usize].claim
+                }
+                _ => false,
+            };
+            (a.until, a.label) == (b.until, b.label) && together
+        };
+        let mut lots: Vec<Lot> = Vec::new();
+        for id in 0..to_u32(heads) {
+            match lots.last_mut() {
+                Some(lot) if next(id) => lot.count += 1,
+                _ => lots.push(Lot {
+                    first: id,
+                    count: 1,
+                }),
+            }
+        }
+        let claim = |lot: &Lot| {
+            tail_of[lot.first as usize].map_or(Position::MAX, |id| stays[id as usize].claim)
+        };
+        lots.sort_by_key(|lot| (core::cmp::Reverse(claim(lot)), lot.first));
+        self.page_of_head = vec![0; heads];
+        let mut page = 0;
+        for lot in lots {
+            self.pages.isolate(page, lot.count);
+            self.pages.take(page, lot.count, lot.first);
+            if let Some(tail) = tail_of[lot.first as usize] {
+                self.pages.reserve(page, tail);
+            }
+            for at in 0..lot.count {
+                self.page_of_head[(lot.first + at) as usize] = page + at;
+            }
+            page += lot.count;
         }
         Some(())
     }
 
-    fn place(&mut self, first: StayId, count: u32, known: i64) -> Option<()> {
-        // Neighbours that leave together, and tails one by one.
-        let alike = |a: &Stay, b: &Stay| a.until == b.until && a.head.is_none() && b.head.is_none();
-        let ids: Vec<StayId> = (first..first + count).collect();
+    /// Gives pages to stays that are claimed together.
+    fn place(&mut self, ids: &[StayId]) -> Option<()> {
+        let first = *self.pages.stay(*ids.first()?);
+        self.pages.advance(first.claim);
+        let claimant = usize::from(matches!(first.by, Claimant::In(_)));
+        self.known[claimant] = self.known[claimant].max(first.known);
         let longest = ids.iter().map(|&id| self.pages.stay(id).until).max()?;
-        if longest != Position::MAX {
+        if longest != Position::MAX && self.choice.preference == Preference::Runs {
             // One run for all of them, if one is free for long enough.
-            if let Some(run) = self
-                .choose(&ids, longest, known)
-                .filter(|pages| is_run(pages))
+            let stay = Stay {
+                until: longest,
+                ..first
+            };
+            let all = to_u32(ids.len());
+            let ready = self.ready(&stay)?;
+            if count(&ready) >= all
+                && let [run] = self.choose(ready, all)[..]
             {
-                ids.iter()
-                    .zip(run)
-                    .for_each(|(&id, page)| self.pages.take(page, id));
+                self.take(ids[0], &[run]);
                 return Some(());
             }
         }
+        // Neighbours that leave together, and tails of neighbours.
         let stays = self.pages.stays;
-        for part in ids.chunk_by(|&a, &b| alike(&stays[a as usize], &stays[b as usize])) {
-            let stay = *self.pages.stay(part[0]);
-            if let Some(head) = stay.head {
-                let page = self.pages.page_of[head as usize];
-                assert!(
-                    self.pages.freed[page as usize].0 <= stay.claim,
-                    "reserved pages are kept"
-                );
-                self.pages.take(page, part[0]);
-                continue;
-            }
-            let fitting = self.pages.fitting(&stay).count().min(part.len());
-            let (now, later) = part.split_at(fitting);
-            if let Some(pages) = self.choose(now, stay.until, known) {
-                now.iter()
-                    .zip(pages)
-                    .for_each(|(&id, page)| self.pages.take(page, id));
-            }
-            if !later.is_empty() && !self.exchanges.make_room(&mut self.pages, later) {
-                return None;
+        let next = |stay: &Stay| stay.head.map(|head| self.page_of_head[head as usize] + 1);
+        let page = |stay: &Stay| stay.head.map(|head| self.page_of_head[head as usize]);
+        let alike =
+            |a: &Stay, b: &Stay| (a.until, a.label) == (b.until, b.label) && next(a) == page(b);
+        let parts: Vec<(Option<u32>, Lot)> = ids
+            .chunk_by(|&a, &b| alike(&stays[a as usize], &stays[b as usize]))
+            .map(|part| {
+                let lot = Lot {
+                    first: part[0],
+                    count: to_u32(part.len()),
+                };
+                (page(&stays[part[0] as usize]), lot)
+            })
+            .collect();
+        for (page, lot) in parts {
+            match page {
+                Some(page) => self.place_tails(page, lot),
+                None => self.place_lot(lot)?,
             }
         }
         Some(())
     }
 
-    /// Free pages for some stays, of which the longest lasts `until`; waiting for as few outs as
-    /// will do.
-    fn choose(&self, ids: &[StayId], until: Position, known: i64) -> Option<Vec<u32>> {
-        let wanted = ids.len();
-        let longest = Stay {
-            until,
-            ..*self.pages.stay(*ids.first()?)
+    /// Gives tails the pages of their heads, at once or as soon as those are free.
+    fn place_tails(&mut self, page: u32, lot: Lot) {
+        self.pages.isolate(page, lot.count);
+        let stay = self.pages.stay(lot.first);
+        let mut at = 0;
+        while at < lot.count {
+            let extent = self.pages.extent(page + at);
+            let (until, count) = (extent.freed.0, extent.count);
+            assert!(until <= stay.latest, "reserved pages are kept");
+            if until > stay.claim {
+                self.delays
+                    .extend((0..count).map(|next| (lot.first + at + next, until)));
+            }
+            at += count;
+        }
+        self.pages.take(page, lot.count, lot.first);
+    }
+
+    /// Gives pages to stays that leave together, too.
+    fn place_lot(&mut self, mut lot: Lot) -> Option<()> {
+        let stay = self.pages.stay(lot.first);
+        let ready = self.ready(stay)?;
+        let now = count(&ready).min(lot.count);
+        let chosen = self.choose(ready, now);
+        self.take(lot.first, &chosen);
+        lot.skip(now);
+        let tricks = self.choice.tricks;
+        if lot.count > 0 && tricks.known {
+            let how = How {
+                known: true,
+                detours: tricks.detours,
+            };
+            make_room(&mut self.pages, &mut lot, how, self.effort);
+        }
+        if lot.count > 0 {
+            // Now whatever fits: tails that come later, and waits that are as short as will do.
+            let offers = self.pages.offers(stay);
+            let offers = offers.filter(|offer| tricks.delays || !offer.delays);
+            let mut offers: Vec<Offer> = offers.collect();
+            offers.sort_by_key(|offer| (offer.wait, offer.delays, offer.page));
+            for offer in offers {
+                let now = offer.count.min(lot.count);
+                if now > 0 {
+                    self.take(lot.first, &[(offer.page, now)]);
+                    lot.skip(now);
+                }
+            }
+        }
+        if lot.count > 0 {
+            let how = How {
+                known: false,
+                detours: tricks.detours,
+            };
+            make_room(&mut self.pages, &mut lot, how, self.effort);
+        }
+        (lot.count == 0).then_some(())
+    }
+
+    /// The free pages that a stay may take without another wait; `None` if there is no effort left.
+    fn ready(&mut self, stay: &Stay) -> Option<Vec<Offer>> {
+        let ready = self.pages.offers(stay);
+        let known = self.choice.tricks.known;
+        let ready = ready.filter(|offer| (offer.wait == 0 || !known) && !offer.delays);
+        let ready: Vec<Offer> = ready.collect();
+        self.effort
+            .spend(self.pages.free().count())
+            .then_some(ready)
+    }
+
+    fn take(&mut self, first: StayId, runs: &[(u32, u32)]) {
+        let mut first = first;
+        for &(page, count) in runs {
+            self.pages.isolate(page, count);
+            self.pages.take(page, count, first);
+            first += count;
+        }
+    }
+
+    /// Some pages of those that are ready, as runs; there are as many.
+    fn choose(&self, mut ready: Vec<Offer>, wanted: u32) -> Vec<(u32, u32)> {
+        // Pages that only some know to be free are as good as others to those who do.
+        let settled = self.known[0].min(self.known[1]);
+        let order = |offer: &Offer| {
+            let late = core::cmp::Reverse(offer.label.max(settled));
+            match self.choice.preference {
+                Preference::Runs => (0, core::cmp::Reverse(0)),
+                Preference::Late => (0, late),
+                Preference::Tight => (offer.reserved_from, late),
+            }
         };
-        let fitting: Vec<(u32, i64)> = self.pages.fitting(&longest).collect();
-        if fitting.len() < wanted {
-            return None;
+        ready.sort_by_key(|offer| (order(offer), offer.page));
+        let mut left = wanted;
+        let mut chosen = Vec::new();
+        for alike in ready.chunk_by(|a, b| order(a) == order(b)) {
+            if left == 0 {
+                break;
+            }
+            let all = count(alike).min(left);
+            choose_runs(alike, all, &mut chosen);
+            left -= all;
         }
-        let is_known = |known: i64| move |&(_, label): &(u32, i64)| label < known;
-        let mut known = known;
-        if fitting.iter().filter(|page| is_known(known)(page)).count() < wanted {
-            let mut labels: Vec<i64> = fitting.iter().map(|&(_, label)| label).collect();
-            labels.sort_unstable();
-            known = labels[wanted - 1].saturating_add(1);
-        }
-        let mut pages: Vec<u32> = fitting
-            .into_iter()
-            .filter(|page| is_known(known)(page))
-            .map(|(page, _)| page)
-            .collect();
-        let mut chosen = Vec::with_capacity(wanted);
-        if self.preference == Preference::Tight {
-            let reserved = |page: &u32| self.pages.reserved_from[*page as usize];
-            let mut from: Vec<Position> = pages.iter().map(reserved).collect();
-            from.sort_unstable();
-            let last = from[wanted - 1];
-            chosen.extend(pages.iter().copied().filter(|page| reserved(page) < last));
-            pages.retain(|page| reserved(page) == last);
-        }
-        choose_runs(&pages, wanted, &mut chosen);
-        Some(chosen)
+        merge_runs(&mut chosen);
+        chosen
     }
 }
 
-/// The shortest runs of pages that are long enough.
-fn choose_runs(pages: &[u32], wanted: usize, chosen: &mut Vec<u32>) {
-    let mut runs: Vec<&[u32]> = pages.chunk_by(|a, b| a + 1 == *b).collect();
-    runs.sort_by_key(|run| (run.len(), run[0]));
-    while chosen.len() < wanted {
-        let left = wanted - chosen.len();
-        let at = runs
-            .partition_point(|run| run.len() < left)
-            .min(runs.len() - 1);
-        let run = runs.remove(at);
-        chosen.extend(&run[..run.len().min(left)]);
+fn count(offers: &[Offer]) -> u32 {
+    offers.iter().map(|offer| offer.count).sum()
+}
+
+/// Takes so many pages from the shortest runs that are long enough.
+fn choose_runs(offers: &[Offer], wanted: u32, chosen: &mut Vec<(u32, u32)>) {
+    let runs = offers.chunk_by(|a, b| a.page + a.count == b.page);
+    let mut runs: Vec<(u32, u32)> = runs.map(|run| (count(run), run[0].page)).collect();
+    runs.sort_unstable();
+    let mut left = wanted;
+    while left > 0 {
+        let at = runs.partition_point(|&(count, _)| count < left);
+        let (count, page) = runs.remove(at.min(runs.len() - 1));
+        chosen.push((page, count.min(left)));
+        left -= count.min(left);
     }
 }
 
-fn is_run(pages: &[u32]) -> bool {
-    pages.windows(2).all(|pair| pair[1] == pair[0] + 1)
+/// Joins runs that follow each other, in the order of the pages.
+fn merge_runs(runs: &mut Vec<(u32, u32)>) {
+    runs.sort_unstable();
+    runs.dedup_by(|next, run| {
+        let follows = run.0 + run.1 == next.0;
+        if follows {
+            run.1 += next.1;
+        }
+        follows
+    });
 }

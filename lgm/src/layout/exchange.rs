@@ -1,184 +1,216 @@
-//! Exchanges: pages for stays that find only pages that are reserved too soon.
+//! Exchanges: pages for stays that find too few that are free for long enough, or free without
+//! another wait.
 //!
-//! Where two pages were free at the same moment, what they have held since may change places. So a
-//! page that is reserved late but held now becomes free, if its holder may go to a page that is
-//! free but reserved soon. Where no free page will do for the holder, one is made free in the same
-//! way.
+//! Where pages were free at the same moment, what they have held since may change places. So a page
+//! that would do, but is held now or was freed by too late an out, changes places with one that is
+//! free but reserved too soon, if what it has held may go there.
 
-use super::occupancy::Occupancy;
+use super::Effort;
+use super::colouring::Lot;
+use super::occupancy::{Extent, Occupancy, wait_beyond};
 use super::stays::{Claimant, Position, Stay, StayId};
-use crate::count::to_u32;
 
-/// How many exchanges may stand one on the other.
-const DEPTH_MAX: u32 = 1;
-/// How many pages are looked at for exchanges in one colouring: what cannot be coloured should fail
-/// soon.
-const LOOKS_MAX: usize = 1 << 20;
-/// How many kinds of holders are tried at each depth.
-const HOLDERS_MAX: usize = 8;
+/// What trying an exchange is worth in extents looked at.
+const LOOKS: usize = 4;
 
-/// Finds exchanges, with bounded work.
-pub(super) struct Exchanges {
-    /// How many more pages may be looked at.
-    looks_left: usize,
+/// Tries of exchanges for one lot, directly and by way of a third page, if it may wait instead, and
+/// if not.
+const TRIES_MAX: [[usize; 2]; 2] = [[1000, 300], [10_000, 3000]];
+
+/// What exchanges may do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    /// Nobody waits for more because of them.
+    pub(super) known: bool,
+    /// They may go by way of a third page.
+    pub(super) detours: bool,
 }
 
-impl Exchanges {
-    pub(super) fn new() -> Self {
-        Self {
-            looks_left: LOOKS_MAX,
-        }
+/// Finds pages for some stays and goes on behind those that got one.
+pub(super) fn make_room(
+    pages: &mut Occupancy<'_>,
+    lot: &mut Lot,
+    How { known, detours }: How,
+    effort: &mut Effort,
+) {
+    let stay = *pages.stay(lot.first);
+    if !effort.spend(2 * pages.len()) {
+        return;
     }
-
-    /// Finds a page for each of some stays that are claimed together and leave together.
-    pub(super) fn make_room(&mut self, pages: &mut Occupancy<'_>, ids: &[StayId]) -> bool {
-        let stay = *pages.stay(ids[0]);
-        let mut left = ids.iter();
-        self.exchange(
-            pages,
-            &stay,
-            (ids.len(), DEPTH_MAX),
-            &mut |_, pages, page| {
-                if let Some(&id) = left.next() {
-                    pages.take(page, id);
-                }
-            },
-        );
-        left.next().is_none()
-    }
-
-    /// Makes up to `wanted` pages free for a stay, and hands each to `found` at once.
-    fn exchange(
-        &mut self,
-        pages: &mut Occupancy<'_>,
-        stay: &Stay,
-        (wanted, depth): (usize, u32),
-        found: &mut dyn FnMut(&mut Self, &mut Occupancy<'_>, u32),
-    ) {
-        let Some(left) = self.looks_left.checked_sub(pages.occupants.len()) else {
-            return;
-        };
-        self.looks_left = left;
-        let mut held: Vec<(Position, usize)> = (0..pages.occupants.len())
-            .filter(|&page| pages.reserved_from[page] >= stay.until)
-            .filter_map(|page| {
-                pages
-                    .holder(page, stay.claim)
-                    .map(|holder| (holder.until, page))
-            })
-            .collect();
-        held.sort_unstable();
-        let mut free: Vec<usize> = (0..pages.occupants.len())
-            .filter(|&page| pages.freed[page].0 <= stay.claim)
-            .collect();
-        free.sort_by_key(|&page| (pages.reserved_from[page], page));
-        let mut wanted = wanted;
-        let mut failed = None;
-        held.retain(|&(_, page)| {
-            // Pages with the same past fare the same.
-            let past = pages.past(page);
-            if wanted == 0 || failed == Some(past) {
-                return true;
-            }
-            match free
-                .iter()
-                .position(|&other| self.try_exchange(pages, page, other))
-            {
-                Some(at) => {
-                    free.remove(at);
-                    found(self, pages, to_u32(page));
-                    wanted -= 1;
-                    false
-                }
-                None => {
-                    failed = Some(past);
-                    true
-                }
-            }
-        });
-        if depth == 0 || wanted == 0 {
+    let suits = |extent: &Extent| {
+        pages.reserved_from(extent) >= stay.until
+            && !(known && pages.wait_of_tail(extent, stay.label) > 0)
+    };
+    let mut wanted: Vec<(Position, u32)> = pages
+        .extents()
+        .filter(|(_, extent)| suits(extent))
+        .filter_map(|(page, extent)| Some((pages.movable(extent)?.until, page)))
+        .collect();
+    wanted.sort_unstable();
+    let known_free = |extent: &Extent| wait_beyond(extent.freed.1, stay.known) == 0;
+    let mut given: Vec<(Position, u32)> = pages
+        .free()
+        .filter(|(_, extent)| !suits(extent) && (!known || known_free(extent)))
+        .map(|(page, extent)| (pages.reserved_from(extent), page))
+        .collect();
+    given.sort_unstable();
+    let mut search = Search {
+        known,
+        effort,
+        tries: 0,
+    };
+    for detour in [false, true] {
+        if detour && !detours {
             return;
         }
-        // Only holders that leave sooner than the claimant make the question easier.
-        held.retain(|&(leaves, _)| leaves < stay.until);
-        let groups: Vec<&[(Position, usize)]> = held.chunk_by(|a, b| a.0 == b.0).collect();
-        for group in groups.into_iter().take(HOLDERS_MAX) {
-            let mut holders = group.iter().map(|&(_, page)| page);
-            let goal = Stay {
-                until: group[0].0,
-                ..*stay
-            };
-            self.exchange(
-                pages,
-                &goal,
-                (wanted.min(group.len()), depth - 1),
-                &mut |exchanges, pages, other| {
-                    let exchanged = holders.find(|&page| {
-                        let holder = pages.holder(page, goal.claim);
-                        holder.is_some_and(|holder| holder.until == goal.until)
-                            && exchanges.try_exchange(pages, page, other as usize)
-                    });
-                    if let Some(page) = exchanged {
-                        found(exchanges, pages, to_u32(page));
-                        wanted -= 1;
-                    }
-                },
-            );
-            if wanted == 0 {
+        search.tries = TRIES_MAX[usize::from(!known)][usize::from(detour)];
+        for at in (0..given.len()).rev() {
+            let mut free = given[at].1;
+            let end = free + pages.extent(free).count;
+            while free < end && lot.count > 0 {
+                let Some((page, count)) = search.free_up(pages, free, lot.count, &wanted, detour)
+                else {
+                    break;
+                };
+                pages.take(page, count, lot.first);
+                lot.skip(count);
+                free += count;
+            }
+            if lot.count == 0 {
                 return;
             }
+            if free == end {
+                given.remove(at);
+            } else {
+                given[at].1 = free;
+            }
         }
+    }
+}
+
+/// Looks for exchanges.
+struct Search<'e> {
+    known: bool,
+    effort: &'e mut Effort,
+    tries: usize,
+}
+
+impl Search<'_> {
+    /// Makes up to `most` pages of a wanted extent free instead of as many of a free one, by way of
+    /// a third if that is allowed.
+    fn free_up(
+        &mut self,
+        pages: &mut Occupancy<'_>,
+        free: u32,
+        most: u32,
+        wanted: &[(Position, u32)],
+        detour: bool,
+    ) -> Option<(u32, u32)> {
+        if !detour {
+            let (page, count, _) = self.exchange_any(pages, free, most, wanted)?;
+            return Some((page, count));
+        }
+        let others: Vec<u32> = pages.extents().map(|(page, _)| page).collect();
+        for other in others {
+            if self.tries == 0 {
+                return None;
+            }
+            let Some((count, keep)) = self.try_exchange(pages, (other, free), most) else {
+                continue;
+            };
+            if let Some((page, fewer, _)) = self.exchange_any(pages, other, count, wanted) {
+                if fewer < count {
+                    // What was not needed goes back.
+                    pages.isolate(free + fewer, count - fewer);
+                    pages.isolate(other + fewer, count - fewer);
+                    exchange(pages, (other + fewer, free + fewer), keep);
+                }
+                return Some((page, fewer));
+            }
+            exchange(pages, (other, free), keep);
+        }
+        None
     }
 
-    /// Exchanges what a held and a free page have held since the last moment at which both were
-    /// free, if there was one and the holder may go to the free page.
-    fn try_exchange(&mut self, pages: &mut Occupancy<'_>, held: usize, free: usize) -> bool {
-        let Some(&holder) = pages.occupants[held].last() else {
-            return false;
-        };
-        self.looks_left = self.looks_left.saturating_sub(1);
-        if pages.reserved_from[free] < pages.stay(holder).until {
-            return false;
+    /// Exchanges a free extent with the first of the wanted ones that is possible.
+    fn exchange_any(
+        &mut self,
+        pages: &mut Occupancy<'_>,
+        free: u32,
+        most: u32,
+        wanted: &[(Position, u32)],
+    ) -> Option<(u32, u32, Keep)> {
+        for &(_, page) in wanted {
+            if let Some((count, keep)) = self.try_exchange(pages, (page, free), most) {
+                return Some((page, count, keep));
+            }
         }
-        let Some((keep_held, keep_free)) = pages.both_free(held, free) else {
-            return false;
-        };
-        let from_held = pages.take_back(held, keep_held);
-        let from_free = pages.take_back(free, keep_free);
-        from_free
-            .into_iter()
-            .for_each(|id| pages.take(to_u32(held), id));
-        from_held
-            .into_iter()
-            .for_each(|id| pages.take(to_u32(free), id));
-        true
+        None
     }
+
+    /// Exchanges the beginnings of a held and of a free extent, if possible; what both keep.
+    fn try_exchange(
+        &mut self,
+        pages: &mut Occupancy<'_>,
+        (held, free): (u32, u32),
+        most: u32,
+    ) -> Option<(u32, Keep)> {
+        if held == free || self.tries == 0 || !self.effort.spend(LOOKS) {
+            return None;
+        }
+        self.tries -= 1;
+        let keep = exchangeable(pages, (held, free), self.known)?;
+        let count = pages
+            .extent(held)
+            .count
+            .min(pages.extent(free).count)
+            .min(most);
+        pages.isolate(held, count);
+        pages.isolate(free, count);
+        exchange(pages, (held, free), keep);
+        Some((count, keep))
+    }
+}
+
+/// How many occupants two extents keep.
+type Keep = (usize, usize);
+
+/// How many occupants a wanted and a free extent keep if they exchange what they have held since
+/// the last moment at which both were free; `None` if there was no such moment, or what the former
+/// has may not go to the latter.
+fn exchangeable(
+    pages: &Occupancy<'_>,
+    (wanted, free): (u32, u32),
+    known: bool,
+) -> Option<(usize, usize)> {
+    let (wanted, free) = (pages.extent(wanted), pages.extent(free));
+    let holder = pages.movable(wanted)?;
+    let too_late = known && pages.wait_of_tail(free, holder.label) > 0;
+    if pages.reserved_from(free) < holder.until || too_late {
+        return None;
+    }
+    pages.both_free(&wanted.occupants, &free.occupants, known)
+}
+
+fn exchange(pages: &mut Occupancy<'_>, (a, b): (u32, u32), (keep_a, keep_b): (usize, usize)) {
+    let count = pages.extent(a).count;
+    let from_a = pages.take_back(a, keep_a);
+    let from_b = pages.take_back(b, keep_b);
+    from_b.into_iter().for_each(|id| pages.take(a, count, id));
+    from_a.into_iter().for_each(|id| pages.take(b, count, id));
 }
 
 impl Occupancy<'_> {
-    /// What decides whether a page's holder can go elsewhere.
-    fn past(&self, page: usize) -> (Position, Position, Position) {
-        let occupants = &self.occupants[page];
-        let holder = occupants.last().map(|&id| self.stay(id));
-        let before = occupants.iter().nth_back(1).map(|&id| self.stay(id));
-        (
-            holder.map_or(0, |stay| stay.claim),
-            holder.map_or(0, |stay| stay.until),
-            before.map_or(0, |stay| stay.until),
-        )
+    /// Who had an extent last, unless that is a head or a tail, which cannot be moved.
+    fn movable(&self, extent: &Extent) -> Option<&Stay> {
+        let holder = self.stay(*extent.occupants.last()?);
+        (holder.by != Claimant::Head && holder.head.is_none()).then_some(holder)
     }
 
-    /// Who holds a page at a position, unless that is a head or a tail, which cannot be moved.
-    fn holder(&self, page: usize, at: Position) -> Option<&Stay> {
-        let holder = self.stay(*self.occupants[page].last()?);
-        let movable = holder.by != Claimant::Head && holder.head.is_none();
-        (holder.until > at && movable).then_some(holder)
-    }
-
-    /// How many occupants a held and a free page had had at the last moment at which both were
-    /// free. Heads have been there from the start and cannot be exchanged.
-    fn both_free(&self, held: usize, free: usize) -> Option<(usize, usize)> {
-        let (a, b) = (&self.occupants[held], &self.occupants[free]);
+    /// How many occupants two pages, the second of which is free, had had at the last moment at
+    /// which both were free; if `known`, at which each could take over from the other without
+    /// another wait. Heads have been there from the start and cannot be exchanged.
+    fn both_free(&self, a: &[StayId], b: &[StayId], known: bool) -> Option<(usize, usize)> {
         let (mut in_a, mut in_b) = (a.len().checked_sub(1)?, b.len());
         // Free from the end of the occupant before to the claim of the one behind.
         let gap = |of: &[StayId], at: usize| {
@@ -189,9 +221,18 @@ impl Occupancy<'_> {
             let since = of[..at].last().map_or(0, |&id| self.stay(id).until);
             Some((since, behind.map_or(Position::MAX, |stay| stay.claim)))
         };
+        let follows = |before: &[StayId], behind: Option<&StayId>| match (before.last(), behind) {
+            (Some(&before), Some(&behind)) => {
+                wait_beyond(self.stay(before).label, self.stay(behind).known) == 0
+            }
+            _ => true,
+        };
         loop {
             let ((from_a, to_a), (from_b, to_b)) = (gap(a, in_a)?, gap(b, in_b)?);
-            if from_a.max(from_b) <= to_a.min(to_b) {
+            let meet = from_a.max(from_b) <= to_a.min(to_b);
+            if meet
+                && (!known || follows(&b[..in_b], a.get(in_a)) && follows(&a[..in_a], b.get(in_b)))
+            {
                 return Some((in_a, in_b));
             }
             // Go back on the page whose gap begins later: nothing before it meets the other's.

@@ -14,20 +14,29 @@ mod occupancy;
 mod stays;
 mod waits;
 
-use vtensor::StepRange;
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
 
-use self::colouring::{Preference, colour};
+use vtensor::{StepRange, TensorId};
+
+use self::colouring::{Choice, Colours, Preference, colour};
 use self::stays::absent_before;
-pub(crate) use self::stays::{AWAY, StayId, Stays};
+pub(crate) use self::stays::{AWAY, Stays};
 pub(crate) use self::waits::Waits;
 use self::waits::waits;
+use crate::cost::{Load, Timeline};
 use crate::count::to_u32;
 use crate::demand::{add_on_circle, prefix_sums};
 use crate::graph::{Graph, Holding};
+use crate::profile::Link;
+use crate::queues::Pages;
 use crate::schedule::Schedule;
+use crate::tricks::Tricks;
 
 /// How many places to cut the circle are tried at most.
 const CUTS_MAX: usize = 6;
+/// A layout that makes an iteration longer by no more thousandths is as good as any.
+const GOOD: u64 = 1;
 
 /// Pages for all stays of a schedule.
 pub struct Layout<'a> {
@@ -40,50 +49,137 @@ pub struct Layout<'a> {
     /// Pages that the schedule holds at its worst moment, if it waits no longer than it has to. A
     /// layout that makes it wait longer can do with fewer.
     pub peak_pages: u32,
+    /// What the cost model says, with all that claimants wait for because of their pages.
+    pub timeline: Timeline,
 }
 
 /// Work that may still be spent on layouts, in pages looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort(pub u64);
 
-/// Lays a schedule out on at most `most` pages; `None` if that fails.
+impl Effort {
+    /// Spends some; `false` if there is not so much.
+    pub(crate) fn spend(&mut self, looks: usize) -> bool {
+        let looks = looks as u64;
+        let enough = self.0 >= looks;
+        self.0 = self.0.saturating_sub(looks);
+        enough
+    }
+}
+
+/// Lays a schedule out on at most `most` pages, for the shortest iteration that is found; `None` if
+/// no layout takes less than `below_ns`.
 #[must_use]
 pub fn layout<'a>(
-    graph: &'a Graph<'a>,
+    ground: Ground<'a>,
     schedule: &'a Schedule,
-    most: u32,
+    (most, below_ns): (u32, u64),
     effort: &mut Effort,
 ) -> Option<Layout<'a>> {
     let peak = u32::try_from(schedule.queues.peak).ok()?;
-    let cuts = quiet_steps(graph, schedule);
-    // As few pages as will do: more are taken only where colouring fails.
+    let cuts = quiet_steps(ground.graph, schedule);
+    let mut best: Option<Layout<'a>> = None;
+    // As few pages as will do: more are taken only where they save time.
     let enough = [peak, most]
         .into_iter()
         .filter(|&pages| peak <= pages && pages <= most);
     for pages in enough {
         for &cut in &cuts {
-            let stays = Stays::new(graph, schedule, cut);
-            for preference in [Preference::Runs, Preference::Tight] {
-                let work = u64::from(pages) * stays.groups.len() as u64;
-                if effort.0 == 0 {
-                    return None;
-                }
-                effort.0 = effort.0.saturating_sub(work);
-                if let Some(page_of) = colour(&stays, pages, preference) {
-                    let pages = page_of.iter().max().map_or(0, |last| last + 1);
-                    let waits = waits(&stays, &page_of, pages);
-                    return Some(Layout {
-                        stays,
-                        page_of,
-                        waits,
-                        pages,
-                        peak_pages: peak,
-                    });
+            let stays = Stays::new(ground.graph, Cow::Borrowed(schedule), cut);
+            for preference in Preference::ALL {
+                let choice = Choice {
+                    preference,
+                    tricks: ground.tricks,
+                };
+                let below_ns = best.as_ref().map_or(below_ns, |b| b.timeline.iteration_ns);
+                let found = colour(&stays, pages, choice, effort)
+                    .and_then(|colours| ground.laid_out(&stays, colours, (cut, below_ns)));
+                best = found.or(best);
+                let good = schedule.timeline.iteration_ns / 1000 * (1000 + GOOD);
+                let enough = best
+                    .as_ref()
+                    .is_some_and(|b| !ground.tricks.layouts || b.timeline.iteration_ns <= good);
+                if enough {
+                    return best;
                 }
             }
         }
     }
-    None
+    best
+}
+
+/// What all layouts of a plan stand on.
+#[derive(Clone, Copy, Debug)]
+pub struct Ground<'a> {
+    /// The graph.
+    pub graph: &'a Graph<'a>,
+    /// Pages live when nothing moves.
+    pub pages: &'a Pages,
+    /// The link to the spill tier.
+    pub link: &'a Link,
+    /// What may be tried.
+    pub tricks: Tricks,
+}
+
+impl<'a> Ground<'a> {
+    /// The layout of a colouring, whose tails come as late as it says; `None` if an iteration does
+    /// not take less than `below_ns`.
+    fn laid_out(
+        &self,
+        stays: &Stays<'a>,
+        colours: Colours,
+        (cut, below_ns): (u32, u64),
+    ) -> Option<Layout<'a>> {
+        let Colours {
+            mut page_of,
+            delays,
+        } = colours;
+        let mut stays = Cow::Borrowed(stays);
+        if !delays.is_empty() {
+            let moves = stays.delayed(&delays);
+            let capacity = i64::MAX / 4;
+            let schedule =
+                Schedule::new(self.graph, self.pages, moves, capacity, self.link).ok()?;
+            let later = Stays::new(self.graph, Cow::Owned(schedule), cut);
+            page_of = carried_over(&stays, &page_of, &later);
+            stays = Cow::Owned(later);
+        }
+        let pages = page_of.iter().max().map_or(0, |last| last + 1);
+        let waits = waits(&stays, &page_of, pages);
+        let timeline = self.timeline(&stays.schedule, &waits);
+        if timeline.iteration_ns >= below_ns {
+            return None;
+        }
+        Some(Layout {
+            peak_pages: u32::try_from(stays.schedule.queues.peak).ok()?.min(pages),
+            stays: stays.into_owned(),
+            page_of,
+            waits,
+            pages,
+            timeline,
+        })
+    }
+
+    /// What an iteration takes with the waits of a layout.
+    fn timeline(&self, schedule: &Schedule, waits: &Waits) -> Timeline {
+        let mut queues = schedule.queues.clone();
+        queues.out_needed.clone_from(&waits.steps);
+        let ins = queues.ins.iter_mut().zip(&waits.ins);
+        ins.for_each(|(queued, &after_out)| queued.after_out = after_out);
+        Load::of_queues(self.graph.skeleton, &schedule.moves, &queues, self.link).simulate()
+    }
+}
+
+/// The pages of the same stays in another order of claims, in which those of one piece keep theirs.
+fn carried_over(from: &Stays<'_>, page_of: &[u32], to: &Stays<'_>) -> Vec<u32> {
+    let mut pages: HashMap<(TensorId, u32), VecDeque<u32>> = HashMap::new();
+    for (piece, &page) in from.pieces.iter().zip(page_of) {
+        pages.entry(*piece).or_default().push_back(page);
+    }
+    let next = |piece| pages.get_mut(piece).and_then(VecDeque::pop_front);
+    let carried = to.pieces.iter().map(next);
+    let carried: Option<Vec<u32>> = carried.collect();
+    carried.expect("a delay changes no stay but its claim")
 }
 
 /// Places to cut the circle, the best first: steps before which few pages belong to stays that end

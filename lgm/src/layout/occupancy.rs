@@ -1,28 +1,67 @@
-//! Occupancy: who has had which page, while a colouring grows.
+//! Occupancy: who has had which pages, while a colouring grows.
+//!
+//! Pages whose past is the same are one *extent*, so that work grows with the number of moves, not
+//! of pages. Stays that are claimed together and leave together have consecutive numbers, so what
+//! an extent has held is a list of first stays.
+
+use core::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::stays::{KNOWN, Position, Stay, StayId};
+
+/// Consecutive pages with the same past.
+#[derive(Clone, Debug)]
+pub(super) struct Extent {
+    pub(super) count: u32,
+    /// Who has had the first page, in order; the next stay has had the next page.
+    pub(super) occupants: Vec<StayId>,
+    /// Since when it is free, and the label that it was freed with.
+    pub(super) freed: (Position, i64),
+    /// The tail that the first page is reserved for, and the next page for the next one.
+    pub(super) tail: Option<StayId>,
+}
 
 /// The pages of an arena, and the stays that have been given one.
 pub(super) struct Occupancy<'a> {
     pub(super) stays: &'a [Stay],
-    /// For each page, who has had it, in order.
-    pub(super) occupants: Vec<Vec<StayId>>,
-    /// For each page, since when it is free, and the label that it was freed with.
-    pub(super) freed: Vec<(Position, i64)>,
-    /// For each page, from when on it is reserved for a tail.
-    pub(super) reserved_from: Vec<Position>,
-    /// For each stay, its page.
-    pub(super) page_of: Vec<u32>,
+    /// All extents, by their first pages.
+    extents: BTreeMap<u32, Extent>,
+    /// Those that nobody holds now.
+    free: BTreeSet<u32>,
+    /// When extents will be free; some entries are out of date.
+    ending: BinaryHeap<Reverse<(Position, u32)>>,
+    now: Position,
+}
+
+/// A free extent, seen by a stay that would take a page of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    pub(super) page: u32,
+    pub(super) count: u32,
+    /// The label that it was freed with.
+    pub(super) label: i64,
+    /// From when on it is reserved for a tail.
+    pub(super) reserved_from: Position,
+    /// How many more outs have to be waited for, here or by the tail, than the schedule says.
+    pub(super) wait: i64,
+    /// Whether the tail has to come later than the schedule says.
+    pub(super) delays: bool,
 }
 
 impl<'a> Occupancy<'a> {
     pub(super) fn new(stays: &'a [Stay], pages: u32) -> Self {
+        let all = Extent {
+            count: pages,
+            occupants: Vec::new(),
+            freed: (0, KNOWN),
+            tail: None,
+        };
         Self {
             stays,
-            occupants: vec![Vec::new(); pages as usize],
-            freed: vec![(0, KNOWN); pages as usize],
-            reserved_from: vec![Position::MAX; pages as usize],
-            page_of: vec![u32::MAX; stays.len()],
+            extents: BTreeMap::from([(0, all)]),
+            free: BTreeSet::from([0]),
+            ending: BinaryHeap::new(),
+            now: 0,
         }
     }
 
@@ -30,28 +69,156 @@ impl<'a> Occupancy<'a> {
         &self.stays[id as usize]
     }
 
-    /// Gives a page to a stay.
-    pub(super) fn take(&mut self, page: u32, id: StayId) {
-        let stay = self.stay(id);
-        self.occupants[page as usize].push(id);
-        self.freed[page as usize] = (stay.until, stay.label);
-        self.page_of[id as usize] = page;
+    pub(super) fn extent(&self, page: u32) -> &Extent {
+        &self.extents[&page]
     }
 
-    /// Takes a page from all stays but the first `keep` that have had it; returns those.
-    pub(super) fn take_back(&mut self, page: usize, keep: usize) -> Vec<StayId> {
-        let recent = self.occupants[page].split_off(keep);
-        let last = self.occupants[page].last().map(|&id| self.stay(id));
-        self.freed[page] = last.map_or((0, KNOWN), |stay| (stay.until, stay.label));
+    pub(super) fn extents(&self) -> impl Iterator<Item = (u32, &Extent)> {
+        self.extents.iter().map(|(&page, extent)| (page, extent))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.extents.len()
+    }
+
+    /// Goes on to a position.
+    pub(super) fn advance(&mut self, now: Position) {
+        self.now = now;
+        while let Some(&Reverse((until, page))) = self.ending.peek() {
+            if until > now {
+                break;
+            }
+            self.ending.pop();
+            if self.extents.get(&page).is_some_and(|e| e.freed.0 <= now) {
+                self.free.insert(page);
+            }
+        }
+    }
+
+    /// Makes some pages begin and end with extents.
+    pub(super) fn isolate(&mut self, page: u32, count: u32) {
+        self.split_at(page);
+        self.split_at(page + count);
+    }
+
+    fn split_at(&mut self, page: u32) {
+        let Some((&first, extent)) = self.extents.range_mut(..page).next_back() else {
+            return;
+        };
+        let kept = page - first;
+        if kept >= extent.count {
+            return;
+        }
+        let rest = Extent {
+            count: extent.count - kept,
+            occupants: extent.occupants.iter().map(|&id| id + kept).collect(),
+            freed: extent.freed,
+            tail: extent.tail.map(|tail| tail + kept),
+        };
+        extent.count = kept;
+        if self.free.contains(&first) {
+            self.free.insert(page);
+        } else {
+            self.ending.push(Reverse((rest.freed.0, page)));
+        }
+        self.extents.insert(page, rest);
+    }
+
+    /// Gives consecutive pages, at the ends of which extents begin and end, to consecutive stays.
+    pub(super) fn take(&mut self, page: u32, count: u32, first: StayId) {
+        let (mut page, mut id, end) = (page, first, page + count);
+        while page < end {
+            let stay = self.stay(id);
+            let extent = self.extents.get_mut(&page).expect("an extent begins here");
+            extent.occupants.push(id);
+            let count = extent.count;
+            self.set_freed(page, (stay.until, stay.label));
+            (page, id) = (page + count, id + count);
+        }
+    }
+
+    /// Takes an extent from all stays but the first `keep` that have had it; returns those.
+    pub(super) fn take_back(&mut self, page: u32, keep: usize) -> Vec<StayId> {
+        let extent = self.extents.get_mut(&page).expect("an extent begins here");
+        let recent = extent.occupants.split_off(keep);
+        let last = extent.occupants.last().copied();
+        let freed = last.map(|id| (self.stay(id).until, self.stay(id).label));
+        self.set_freed(page, freed.unwrap_or((0, KNOWN)));
         recent
     }
 
-    /// The pages that are free for a stay, and the labels that they were freed with.
-    pub(super) fn fitting(&self, stay: &Stay) -> impl Iterator<Item = (u32, i64)> {
-        let (claim, until) = (stay.claim, stay.until);
-        let pages = self.freed.iter().zip(&self.reserved_from).zip(0..);
-        pages.filter_map(move |((&(since, label), &reserved), page)| {
-            (since <= claim && reserved >= until).then_some((page, label))
+    fn set_freed(&mut self, page: u32, freed: (Position, i64)) {
+        let extent = self.extents.get_mut(&page).expect("an extent begins here");
+        extent.freed = freed;
+        if freed.0 <= self.now {
+            self.free.insert(page);
+        } else {
+            self.free.remove(&page);
+            self.ending.push(Reverse((freed.0, page)));
+        }
+    }
+
+    /// Reserves pages of one extent for consecutive tails.
+    pub(super) fn reserve(&mut self, page: u32, tail: StayId) {
+        let extent = self.extents.get_mut(&page).expect("an extent begins here");
+        extent.tail = Some(tail);
+    }
+
+    /// From when on an extent is reserved for tails; the end of positions if it is not.
+    pub(super) fn reserved_from(&self, extent: &Extent) -> Position {
+        extent
+            .tail
+            .map_or(Position::MAX, |tail| self.stay(tail).claim)
+    }
+
+    /// How many outs too many the tail of a page has to wait for if a stay leaves it with a label.
+    pub(super) fn wait_of_tail(&self, extent: &Extent, label: i64) -> i64 {
+        extent
+            .tail
+            .map_or(0, |tail| wait_beyond(label, self.stay(tail).known))
+    }
+
+    /// The extents that are free.
+    pub(super) fn free(&self) -> impl Iterator<Item = (u32, &Extent)> {
+        self.free.iter().map(|page| (*page, &self.extents[page]))
+    }
+
+    /// The extents that are free for as long as a stay lasts, or reserved for tails that may come
+    /// behind it.
+    pub(super) fn offers(&self, stay: &Stay) -> impl Iterator<Item = Offer> {
+        let stay = *stay;
+        self.free().filter_map(move |(page, extent)| {
+            let reserved_from = self.reserved_from(extent);
+            let own = wait_beyond(extent.freed.1, stay.known);
+            let latest = extent
+                .tail
+                .map_or(Position::MAX, |tail| self.stay(tail).latest);
+            (latest >= stay.until).then(|| Offer {
+                page,
+                count: extent.count,
+                label: extent.freed.1,
+                reserved_from,
+                wait: own.max(self.wait_of_tail(extent, stay.label)),
+                delays: reserved_from < stay.until,
+            })
         })
     }
+
+    /// For each stay, its page.
+    pub(super) fn pages(&self) -> Vec<u32> {
+        let mut page_of = vec![u32::MAX; self.stays.len()];
+        for (page, extent) in self.extents() {
+            for &first in &extent.occupants {
+                for at in 0..extent.count {
+                    page_of[(first + at) as usize] = page + at;
+                }
+            }
+        }
+        page_of
+    }
+}
+
+/// How many outs more than are known must be complete for the one with a label to be.
+pub(super) fn wait_beyond(label: i64, known: i64) -> i64 {
+    label.saturating_add(1).saturating_sub(known).max(0)
 }

@@ -20,6 +20,7 @@
 mod places;
 mod program;
 mod residences;
+mod slots;
 
 use vtensor::{Bytes, PageBytes};
 

@@ -10,8 +10,8 @@ use vtensor::{
 use super::Arena;
 use super::places::Waits;
 use super::residences::Residences;
+use super::slots::Slots;
 use crate::count::{to_i64, to_u32};
-use crate::emit::{Slots, never_decreasing};
 use crate::graph::{Graph, Holding};
 use crate::moves::Move;
 use crate::packing::Packing;
@@ -41,6 +41,7 @@ impl Parts<'_> {
         let waits = Waits::new(graph, schedule, self.residences, self.packing, align);
         Program {
             page_bytes: page,
+            piece_bytes: page,
             arena_pages: pages,
             spill_bytes: slots.bytes(),
             steps: self.steps(waits.steps),
@@ -213,4 +214,22 @@ impl Parts<'_> {
         }
         rows
     }
+}
+
+/// Counts that never decrease, this iteration's after those of the one before it.
+fn never_decreasing(waits: Vec<i64>, per_iteration: i64) -> Vec<i64> {
+    let most = waits.iter().copied().max().unwrap_or(i64::MIN);
+    let floor = if per_iteration == 0 {
+        0
+    } else {
+        1 - per_iteration
+    };
+    let mut count = most.saturating_sub(per_iteration).max(floor);
+    waits
+        .into_iter()
+        .map(|wait| {
+            count = count.max(wait);
+            count
+        })
+        .collect()
 }

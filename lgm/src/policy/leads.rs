@@ -10,23 +10,44 @@ use crate::moves::{Cut, moves};
 use crate::queues::Overfull;
 use crate::schedule::{Prefetch, Schedule, prefetch};
 
-/// Thousandths of the iteration time; the first stands for no limit.
-const LEADS: [u64; 7] = [u64::MAX, 500, 200, 100, 50, 20, 0];
+/// A lead, in thousandths of the iteration time; `u64::MAX` for no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lead(u64);
+
+impl Lead {
+    pub(super) const ALL: [Self; 7] = [
+        Self(u64::MAX),
+        Self(500),
+        Self(200),
+        Self(100),
+        Self(50),
+        Self(20),
+        Self(0),
+    ];
+
+    fn of_ns(self, iteration_ns: u64) -> u64 {
+        match self.0 {
+            u64::MAX => u64::MAX / 4,
+            thousandths => iteration_ns / 1000 * thousandths,
+        }
+    }
+}
+
 const ROUNDS: usize = 2;
 /// How many of the best schedules are offered to the layout.
 const KEPT: usize = 8;
 
 /// How many schedules one selection is scored by at most.
 #[allow(clippy::cast_possible_truncation)]
-pub(super) const EVALUATIONS_MAX: u32 = (1 + LEADS.len() * ROUNDS) as u32;
+pub(super) const EVALUATIONS_MAX: u32 = (1 + Lead::ALL.len() * ROUNDS) as u32;
 
-/// The fastest so far, the best first, all different.
-pub(super) struct Best {
-    schedules: Vec<Schedule>,
+/// The fastest so far, the best first, all different, each with a tag that says how it was made.
+pub(super) struct Best<T> {
+    schedules: Vec<(Schedule, T)>,
     overfull: Overfull,
 }
 
-impl Best {
+impl<T> Best<T> {
     pub(super) fn new() -> Self {
         Self {
             schedules: Vec::new(),
@@ -35,37 +56,45 @@ impl Best {
     }
 
     /// Schedules a selection, for each gap so many pieces, with every lead.
-    pub(super) fn try_leads(&mut self, task: Task<'_>, selected: &[u32], cut: Cut) {
+    pub(super) fn try_leads(
+        &mut self,
+        task: Task<'_>,
+        selected: &[u32],
+        cut: Cut,
+        leads: &[Lead],
+        tag: &dyn Fn(Option<Lead>) -> T,
+    ) {
         let on_demand = moves(task.graph, selected, cut);
         let make = |moves| Schedule::new(task.graph, task.pages, moves, task.capacity, task.link);
-        let Some(first) = self.offer(make(on_demand.clone())) else {
+        let Some(first) = self.offer(make(on_demand.clone()), tag(None)) else {
             return;
         };
         if on_demand.is_empty() {
             return;
         }
-        for lead in LEADS {
+        for &lead in leads {
             let mut timeline = first.clone();
             for _ in 0..ROUNDS {
-                let lead_ns = match lead {
-                    u64::MAX => u64::MAX / 4,
-                    thousandths => timeline.iteration_ns / 1000 * thousandths,
-                };
                 let mut moves = on_demand.clone();
                 let with = Prefetch {
                     pages: task.pages,
                     capacity: task.capacity,
                     link: task.link,
                     timeline: &timeline,
-                    lead_ns,
+                    lead_ns: lead.of_ns(timeline.iteration_ns),
                 };
                 prefetch(&mut moves, with);
-                match self.offer(make(moves)) {
+                match self.offer(make(moves), tag(Some(lead))) {
                     Some(next) => timeline = next,
                     None => break,
                 }
             }
         }
+    }
+
+    /// The tags of all that were kept.
+    pub(super) fn tags(&self) -> impl Iterator<Item = &T> {
+        self.schedules.iter().map(|(_, tag)| tag)
     }
 
     /// All that were kept.
@@ -76,12 +105,12 @@ impl Best {
         if self.schedules.is_empty() {
             Err(self.overfull)
         } else {
-            Ok(self.schedules)
+            Ok(self.schedules.into_iter().map(|(one, _)| one).collect())
         }
     }
 
     /// Keeps what is good enough, and returns the timeline of the new one if it is sound.
-    fn offer(&mut self, found: Result<Schedule, Overfull>) -> Option<Timeline> {
+    fn offer(&mut self, found: Result<Schedule, Overfull>, tag: T) -> Option<Timeline> {
         let schedule = match found {
             Ok(schedule) => schedule,
             Err(overfull) => {
@@ -90,16 +119,16 @@ impl Best {
             }
         };
         let timeline = schedule.timeline.clone();
-        let time = |s: &Schedule| s.timeline.iteration_ns;
+        let time = schedule.timeline.iteration_ns;
         let at = self
             .schedules
-            .partition_point(|s| time(s) <= time(&schedule));
+            .partition_point(|(s, _)| s.timeline.iteration_ns <= time);
         let equal = self.schedules[..at].iter().rev();
         let known = equal
-            .take_while(|s| time(s) == time(&schedule))
-            .any(|s| s.moves == schedule.moves);
+            .take_while(|(s, _)| s.timeline.iteration_ns == time)
+            .any(|(s, _)| s.moves == schedule.moves);
         if at < KEPT && !known {
-            self.schedules.insert(at, schedule);
+            self.schedules.insert(at, (schedule, tag));
             self.schedules.truncate(KEPT);
         }
         Some(timeline)

@@ -31,6 +31,7 @@ use crate::graph::Graph;
 use crate::profile::Link;
 use crate::queues::{Overfull, Pages};
 use crate::schedule::Schedule;
+use crate::tricks::Tricks;
 
 /// How to choose what moves when, and where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -227,30 +228,52 @@ pub struct Task<'a> {
     pub link: &'a Link,
 }
 
-/// Schedules by a policy, the best first. There may be several, since not every one has a layout,
-/// and layouts make some wait longer than the counts of pages do.
-///
-/// # Errors
-/// If the policy finds none that fits.
-pub fn schedules(policy: Policy, task: Task<'_>) -> Result<Vec<Schedule>, Overfull> {
-    match policy {
-        Policy::None => none::schedule(task).map(|one| vec![one]),
-        Policy::Lru | Policy::LruPaged => lru::schedule(task).map(|one| vec![one]),
-        Policy::VdnnAllPaged => vdnn::schedules(task, vdnn::Layers::All),
-        Policy::VdnnConvPaged => vdnn::schedules(task, vdnn::Layers::Convolutions),
-        Policy::FlashneuronPaged => flashneuron::schedules(task),
-        Policy::CapuchinPaged => capuchin::schedules(task),
-        Policy::AutoswapPaged => autoswap::schedules(task),
-        Policy::SwapadvisorPaged => swapadvisor::schedules(task),
-        Policy::NnablaWindowPaged => nnabla::schedules(task),
-        Policy::DeepumPaged => deepum::schedules(task),
-        Policy::G10Paged => g10::schedules(task),
-        Policy::Whole | Policy::WholePaged => search::schedules(task, search::Granule::Tensor),
-        Policy::Vtensor => search::schedules(task, search::Granule::Piece),
-        _ => Ok(timed(policy, task)?
-            .into_iter()
-            .map(|timed| timed.schedule)
-            .collect()),
+/// Makes schedules by a policy, for one plan.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    policy: Policy,
+    search: search::Search,
+}
+
+impl Scheduler {
+    /// One that has made none yet.
+    #[must_use]
+    pub fn new(policy: Policy, tricks: Tricks) -> Self {
+        let granule = match policy {
+            Policy::Whole | Policy::WholePaged => search::Granule::Tensor,
+            _ => search::Granule::Piece,
+        };
+        Self {
+            policy,
+            search: search::Search::new(granule, tricks),
+        }
+    }
+
+    /// Schedules, the best first. There may be several, since not every one has a layout, and
+    /// layouts make some wait longer than the counts of pages do. The planner's own policies try
+    /// for later tasks only what was good for the first.
+    ///
+    /// # Errors
+    /// If the policy finds none that fits.
+    pub fn schedules(&mut self, task: Task<'_>) -> Result<Vec<Schedule>, Overfull> {
+        match self.policy {
+            Policy::None => none::schedule(task).map(|one| vec![one]),
+            Policy::Lru | Policy::LruPaged => lru::schedule(task).map(|one| vec![one]),
+            Policy::VdnnAllPaged => vdnn::schedules(task, vdnn::Layers::All),
+            Policy::VdnnConvPaged => vdnn::schedules(task, vdnn::Layers::Convolutions),
+            Policy::FlashneuronPaged => flashneuron::schedules(task),
+            Policy::CapuchinPaged => capuchin::schedules(task),
+            Policy::AutoswapPaged => autoswap::schedules(task),
+            Policy::SwapadvisorPaged => swapadvisor::schedules(task),
+            Policy::NnablaWindowPaged => nnabla::schedules(task),
+            Policy::DeepumPaged => deepum::schedules(task),
+            Policy::G10Paged => g10::schedules(task),
+            Policy::Whole | Policy::WholePaged | Policy::Vtensor => self.search.schedules(task),
+            policy => Ok(timed(policy, task)?
+                .into_iter()
+                .map(|timed| timed.schedule)
+                .collect()),
+        }
     }
 }
 
@@ -269,7 +292,8 @@ pub fn timed(policy: Policy, task: Task<'_>) -> Result<Vec<Timed>, Overfull> {
         Policy::NnablaWindow => nnabla::published(task),
         Policy::Deepum => deepum::published(task),
         Policy::G10 => g10::published(task),
-        _ => Ok(schedules(policy, task)?
+        _ => Ok(Scheduler::new(policy, Tricks::default())
+            .schedules(task)?
             .into_iter()
             .map(Timed::from)
             .collect()),

@@ -11,7 +11,7 @@
 //! *Not here*: the policies' own prefetch rules, see `published`.
 
 use super::Task;
-use super::leads::Best;
+use super::leads::{Best, Lead};
 use crate::cost::{Timeline, copy_ns};
 use crate::count::to_i64;
 use crate::graph::Gap;
@@ -116,8 +116,8 @@ impl<'a> Choice<'a> {
         moves(self.task.graph, &self.selected(), WHOLE)
     }
 
-    fn schedules_into(&self, best: &mut Best) {
-        best.try_leads(self.task, &self.selected(), WHOLE);
+    fn schedules_into(&self, best: &mut Best<()>) {
+        best.try_leads(self.task, &self.selected(), WHOLE, &Lead::ALL, &|_| ());
     }
 }
 

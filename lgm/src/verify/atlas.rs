@@ -4,7 +4,7 @@
 //! the arena, in order, found by bisection, so that a window of many runs costs no more than
 //! the runs that are used.
 
-use vtensor::{ArenaRange, Bytes, Pieces, Place};
+use vtensor::{ArenaRange, Bytes, Place};
 
 use crate::program::{Home, Program};
 use crate::skeleton::Skeleton;
@@ -123,7 +123,7 @@ impl<'a> Atlas<'a> {
     /// The bytes of the pieces of a home.
     pub(super) fn home_bytes(&self, skeleton: &Skeleton, home: &Home) -> Option<Bytes> {
         let tensor = skeleton.tensors.get(home.tensor.index())?;
-        Pieces::of(tensor.bytes, self.program.page_bytes).bytes(home.pieces)
+        self.program.pieces(tensor.bytes).bytes(home.pieces)
     }
 
     /// Where one byte is.
@@ -144,6 +144,7 @@ mod tests {
         let runs = [(4, 2), (0, 1), (9, 3), (6, 1)];
         let program = Program {
             page_bytes: PageBytes::MIN,
+            piece_bytes: PageBytes::MIN,
             arena_pages: 12,
             spill_bytes: Bytes(0),
             steps: vec![],

@@ -101,7 +101,7 @@ impl Machine<'_> {
             let end = home
                 .pieces
                 .end()
-                .saturating_mul(self.program.page_bytes.get());
+                .saturating_mul(self.program.piece_bytes.get());
             let here = home.tensor == tensor && (first..end).contains(&skip);
             here.then_some((first, home.place?))
         })?;
@@ -131,7 +131,7 @@ impl Machine<'_> {
         let mut outs = outs.filter(|&(row, _)| At::Out(row) != but);
         outs.any(|(_, out)| puts(out.tensor, out.pieces, out.bytes.0, out.slot))
             || self.program.homes.iter().any(|home| {
-                let bytes = u64::from(home.pieces.count) * self.program.page_bytes.get();
+                let bytes = u64::from(home.pieces.count) * self.program.piece_bytes.get();
                 home.slot
                     .is_some_and(|slot| puts(home.tensor, home.pieces, bytes, slot))
             })
@@ -139,7 +139,7 @@ impl Machine<'_> {
 
     /// A byte of a tensor, for people.
     pub(super) fn name(&self, tensor: TensorId, skip: u64) -> String {
-        let piece = skip / self.program.page_bytes.get();
+        let piece = skip / self.program.piece_bytes.get();
         match self.skeleton.tensor(tensor).name.as_str() {
             "" => format!("tensor {tensor} piece {piece}"),
             name => format!("tensor {tensor} ({name}) piece {piece}"),
@@ -148,7 +148,7 @@ impl Machine<'_> {
 
     /// The page of an address.
     pub(super) fn page(&self, address: u64) -> u64 {
-        address / self.program.page_bytes.get()
+        address / self.program.piece_bytes.get()
     }
 
     /// What was found, for people.

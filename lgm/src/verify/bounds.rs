@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use vtensor::limits;
-use vtensor::{Bytes, OpIndex, PieceRun, Pieces, Place, StepIndex, StepKind, TensorId};
+use vtensor::{Bytes, OpIndex, PieceRun, Place, StepIndex, StepKind, TensorId};
 
 use crate::program::Program;
 use crate::skeleton::Skeleton;
@@ -45,6 +45,14 @@ fn sizes(program: &Program) -> Verdict {
             "an arena of {} pages is larger than the {} supported",
             program.arena_pages,
             limits::PAGES_MAX
+        );
+        return refuse(Rule::V12, At::Table, message);
+    }
+    if program.piece_bytes > program.page_bytes {
+        let message = format!(
+            "a piece of {} is larger than a page of {}",
+            Bytes(program.piece_bytes.get()),
+            Bytes(program.page_bytes.get())
         );
         return refuse(Rule::V12, At::Table, message);
     }
@@ -207,7 +215,7 @@ fn run_bytes(
         let message = format!("tensor {tensor} is none of {}", skeleton.tensors.len());
         return refuse(Rule::V12, at, message);
     };
-    let pieces = Pieces::of(row.bytes, program.page_bytes);
+    let pieces = program.pieces(row.bytes);
     let Some(bytes) = pieces.bytes(run) else {
         let message = format!(
             "pieces {} to {} of tensor {tensor}, which has {}",
@@ -286,7 +294,7 @@ fn coverage(skeleton: &Skeleton, program: &Program) -> Verdict {
             }
             next = program.homes[row].pieces.end();
         }
-        let count = Pieces::of(tensor.bytes, program.page_bytes).count();
+        let count = program.pieces(tensor.bytes).count();
         if tensor.persistent && next != count {
             let message = format!("tensor {id} has {count} pieces, homes are known of {next}");
             return refuse(Rule::V12, At::Table, message);

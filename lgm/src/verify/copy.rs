@@ -106,6 +106,6 @@ impl Machine<'_> {
 
     /// Where a run of pieces begins in its tensor.
     pub(super) fn offset(&self, pieces: PieceRun) -> u64 {
-        u64::from(pieces.first) * self.program.page_bytes.get()
+        u64::from(pieces.first) * self.program.piece_bytes.get()
     }
 }

@@ -217,6 +217,7 @@ mod tests {
         };
         Program {
             page_bytes: PageBytes::MIN,
+            piece_bytes: PageBytes::MIN,
             arena_pages: 1,
             spill_bytes: Bytes(4096),
             steps: vec![step(0, 0), step(1, 1)],

@@ -3,8 +3,8 @@
 use lgm::program::{Home, Program, Step};
 use lgm::skeleton::{Access, Op, Skeleton, Tensor};
 use vtensor::{
-    Bytes, In, Mode, OpIndex, Out, PageBytes, PageRun, PieceRun, Pieces, Place, StepCounts,
-    StepKind, TensorId, TensorKind, Window, WindowId,
+    Bytes, In, Mode, OpIndex, Out, PageBytes, PageRun, PieceRun, Place, StepCounts, StepKind,
+    TensorId, TensorKind, Window, WindowId,
 };
 
 pub(crate) const PAGE: u64 = 4096;
@@ -30,6 +30,7 @@ impl Builder {
             skeleton: Skeleton::default(),
             program: Program {
                 page_bytes: PageBytes::MIN,
+                piece_bytes: PageBytes::MIN,
                 arena_pages,
                 spill_bytes: Bytes(spill_pages * PAGE),
                 steps: vec![],
@@ -131,7 +132,7 @@ impl Builder {
     }
 
     fn bytes(&self, tensor: TensorId, run: PieceRun) -> Bytes {
-        let pieces = Pieces::of(self.skeleton.tensor(tensor).bytes, self.program.page_bytes);
+        let pieces = self.program.pieces(self.skeleton.tensor(tensor).bytes);
         pieces.bytes(run).expect("pieces of the tensor")
     }
 

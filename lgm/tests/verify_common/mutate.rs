@@ -209,7 +209,7 @@ fn another_window(_: &Skeleton, program: &mut Program, rng: &mut Rng) -> Option<
 }
 
 fn shorten_copy(skeleton: &Skeleton, program: &mut Program, rng: &mut Rng) -> Option<()> {
-    let page = program.page_bytes;
+    let page = program.piece_bytes;
     let (tensor, pieces, bytes) = if rng.bool() {
         let out = rng.choice(&mut program.outs)?;
         (out.tensor, &mut out.pieces, &mut out.bytes)

@@ -3,7 +3,6 @@
 use jetson_runtime::{Frozen, RuntimeError};
 use lgm::program::Home;
 use sha2::{Digest, Sha256};
-use vtensor::PageBytes;
 
 use super::ops::Ops;
 use super::witness::Sum;
@@ -19,15 +18,15 @@ pub(super) fn read_back(
     ops: &mut Ops<'_>,
     frozen: &mut Frozen,
     homes: &[Home],
-    page: PageBytes,
+    piece: u64,
 ) -> Result<Sum, BenchError> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; PART_BYTES];
     for home in homes {
         let tensor = home.tensor;
         let bytes = frozen.tensor_bytes(tensor).map_or(0, |bytes| bytes.0);
-        let start = u64::from(home.pieces.first) * page.get();
-        let end = bytes.min(home.pieces.end() * page.get());
+        let start = u64::from(home.pieces.first) * piece;
+        let end = bytes.min(home.pieces.end() * piece);
         let kept = home.place.is_some() || home.slot.is_some();
         let mut wrong = 0;
         let mut offset = start;

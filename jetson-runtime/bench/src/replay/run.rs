@@ -97,6 +97,7 @@ fn execute(
     let mut frozen = planned.freeze(fill)?;
     watch.look(&frozen.usage()?, frozen.arena_bytes(), 0)?;
     let ratio = kept.program.page_bytes.get() / page.get();
+    let piece = kept.program.piece_bytes.get() / ratio;
     let mut ops = Ops {
         skeleton: &kept.skeleton,
         versions: Versions::new(&kept.skeleton),
@@ -118,7 +119,7 @@ fn execute(
         }
         advance();
     }
-    let content = read_back(&mut ops, &mut frozen, &kept.program.homes, page)?;
+    let content = read_back(&mut ops, &mut frozen, &kept.program.homes, piece)?;
     watch.look(&frozen.usage()?, frozen.arena_bytes(), ops.step)?;
     moved_as_planned(&frozen, &kept, ratio, ops.step);
     Ok(Outcome {

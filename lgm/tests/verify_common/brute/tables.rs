@@ -255,10 +255,10 @@ impl<'a> Tables<'a> {
         mut each: impl FnMut(bool, usize, Tag) -> Result<(), String>,
     ) -> Result<(), String> {
         for home in &self.program.homes {
-            let page = self.program.page_bytes.get();
-            let first = u64::from(home.pieces.first) * page;
+            let piece = self.program.piece_bytes.get();
+            let first = u64::from(home.pieces.first) * piece;
             let size = self.skeleton.tensor(home.tensor).bytes.0;
-            let end = (first + u64::from(home.pieces.count) * page).min(size);
+            let end = (first + u64::from(home.pieces.count) * piece).min(size);
             let bytes = Bytes(end - first);
             let skip = usize::try_from(first / self.unit).expect("tiny programs");
             let writer = self.last_writer(home.tensor, steps);

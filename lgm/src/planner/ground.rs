@@ -1,0 +1,74 @@
+//! Ground: what a plan stands on, before anything moves.
+
+use vtensor::PageBytes;
+
+use super::Request;
+use crate::demand::op_pages;
+use crate::graph::{Granularity, Graph};
+use crate::policy::Policy;
+use crate::pool::Pool;
+use crate::share::{Terms, Units};
+use crate::tricks::Tricks;
+
+/// Tensors below this share of a page live in the pool; the first is the best for most models.
+pub(super) const POOL_SHARES: [u64; 4] = [4, 8, 16, 2];
+
+/// What a plan stands on: the units, and which of them are too small for pages.
+pub(super) struct Ground {
+    pub(super) units: Units,
+    granularity: Granularity,
+}
+
+impl Ground {
+    /// With as many small tensors in the pool as leave room for every op; their place is better
+    /// used, but they never leave.
+    pub(super) fn new(request: &Request<'_>, page: PageBytes, tricks: Tricks) -> Self {
+        let budget_pages = request.budget.0 / page.get();
+        let mut best: Option<(u64, Self)> = None;
+        for share in POOL_SHARES {
+            if best
+                .as_ref()
+                .is_some_and(|(needed, _)| *needed <= budget_pages)
+            {
+                break;
+            }
+            let ground = Self::with_share(request, page, tricks, share);
+            let needed = ground.needed_pages();
+            if best.as_ref().is_none_or(|(fewest, _)| needed < *fewest) {
+                best = Some((needed, ground));
+            }
+        }
+        best.expect("there are shares").1
+    }
+
+    fn with_share(request: &Request<'_>, page: PageBytes, tricks: Tricks, share: u64) -> Self {
+        let terms = Terms {
+            page,
+            pool_below: page.get() / share,
+            budget: request.budget.0,
+        };
+        let units = if tricks.share && request.policy == Policy::Vtensor {
+            Units::shared(request.skeleton, terms)
+        } else {
+            Units::alone(request.skeleton, page)
+        };
+        let granularity = Granularity {
+            page,
+            pool_below: terms.pool_below,
+            park_unused: request.policy != Policy::None,
+        };
+        Self { units, granularity }
+    }
+
+    pub(super) fn graph(&self) -> Graph<'_> {
+        Graph::new(&self.units.skeleton, self.granularity)
+    }
+
+    /// Pages that the largest op needs, beside the pool.
+    fn needed_pages(&self) -> u64 {
+        let graph = self.graph();
+        let largest = op_pages(&graph).into_iter().max().unwrap_or(0);
+        u64::from(Pool::pack(&graph).pages(graph.page))
+            + u64::try_from(largest).expect("pages are not negative")
+    }
+}

@@ -1,0 +1,104 @@
+//! Need: what an op needs at the least, and why there is no plan.
+
+use vtensor::{Bytes, PageBytes};
+
+use super::op_bytes;
+use crate::demand::op_pages;
+use crate::graph::Graph;
+use crate::pool::Pool;
+use crate::skeleton::Skeleton;
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// The skeleton is not sound.
+    #[error("the iteration cannot be planned: {0}")]
+    Skeleton(String),
+    /// An op does not fit.
+    #[error("{need}; the budget is {budget}. Give at least {}, or try smaller pages", need.all())]
+    OpTooLarge {
+        /// What the op needs.
+        need: Need,
+        /// The budget.
+        budget: Bytes,
+    },
+    /// Every op fits, but the policy finds no schedule, or its layout does not fit.
+    #[error(
+        "policy `{policy}` finds no plan for {budget}, though the largest op fits: {need}. Give \
+         more memory, or try smaller pages or another policy"
+    )]
+    NoSchedule {
+        /// The policy.
+        policy: &'static str,
+        /// What the largest op needs.
+        need: Need,
+        /// The budget.
+        budget: Bytes,
+    },
+}
+
+/// What an op needs, as the layout packs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Which op.
+    pub op: u32,
+    /// Its name.
+    pub name: String,
+    /// The bytes that it touches.
+    pub touches: Bytes,
+    /// The pages that these take.
+    pub pages: u64,
+    /// Pages of the pool, which is always there.
+    pub pool_pages: u64,
+    /// The page size.
+    pub page: PageBytes,
+}
+
+impl Need {
+    /// What the op that needs the most pages needs.
+    pub(super) fn largest(skeleton: &Skeleton, graph: &Graph<'_>, pool: &Pool) -> Self {
+        let needed = op_pages(graph);
+        let largest = (0..needed.len()).max_by_key(|&op| (needed[op], core::cmp::Reverse(op)));
+        let op = largest.expect("a checked skeleton has an op");
+        Self {
+            op: u32::try_from(op).expect("limits: at most 2^20 ops"),
+            name: skeleton.ops[op].name.clone(),
+            touches: op_bytes(skeleton, op),
+            pages: u64::try_from(needed[op]).expect("pages are not negative"),
+            pool_pages: u64::from(pool.pages(graph.page)),
+            page: graph.page,
+        }
+    }
+
+    /// The pages that it needs together with the pool.
+    pub(super) fn all_pages(&self) -> u64 {
+        self.pages + self.pool_pages
+    }
+
+    /// The smallest budget that the op fits into, in words.
+    fn all(&self) -> String {
+        let bytes = Bytes(self.all_pages().saturating_mul(self.page.get()));
+        format!("{bytes} ({} bytes)", bytes.0)
+    }
+}
+
+impl core::fmt::Display for Need {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self {
+            op,
+            name,
+            touches,
+            pages,
+            pool_pages,
+            page,
+        } = self;
+        write!(
+            f,
+            "op {op} `{name}` touches {touches}, which take {pages} pages of {} together with \
+             {pool_pages} pages of small tensors: {}",
+            Bytes(page.get()),
+            self.all()
+        )
+    }
+}

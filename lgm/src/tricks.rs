@@ -1,0 +1,82 @@
+//! Tricks: what the planner does beyond the simplest that works, each of which can be left out.
+//!
+//! So that it can be measured what each is worth; the numbers are in `ARCHITECTURE.md`. Without any
+//! of them there is still a sound plan, but a slower one, or none where memory is tight.
+
+/// Which tricks the planner uses; by default all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tricks {
+    /// Tensors share pages (`share`).
+    pub share: bool,
+    /// Select as if there were less memory, so that copies in find room (`policy/search`).
+    pub headroom: bool,
+    /// Copies in are not released long before they are needed (`policy/leads`).
+    pub leads: bool,
+    /// Copies of different sizes are tried (`policy/search`).
+    pub sizes: bool,
+    /// Pages go to those that wait for what frees them anyway (`layout/colouring`).
+    pub known: bool,
+    /// Pages are exchanged by way of a third (`layout/exchange`).
+    pub detours: bool,
+    /// Copies in whose page is taken come later (`layout/colouring`).
+    pub delays: bool,
+    /// Several layouts of a schedule are compared (`layout`).
+    pub layouts: bool,
+}
+
+impl Default for Tricks {
+    fn default() -> Self {
+        Self {
+            share: true,
+            headroom: true,
+            leads: true,
+            sizes: true,
+            known: true,
+            detours: true,
+            delays: true,
+            layouts: true,
+        }
+    }
+}
+
+impl Tricks {
+    /// All but one, by its name; `None` if there is no such trick.
+    #[must_use]
+    pub fn without(name: &str) -> Option<Self> {
+        let mut tricks = Self::default();
+        let trick = match name {
+            "share" => &mut tricks.share,
+            "headroom" => &mut tricks.headroom,
+            "leads" => &mut tricks.leads,
+            "sizes" => &mut tricks.sizes,
+            "known" => &mut tricks.known,
+            "detours" => &mut tricks.detours,
+            "delays" => &mut tricks.delays,
+            "layouts" => &mut tricks.layouts,
+            _ => return None,
+        };
+        *trick = false;
+        Some(tricks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_trick_can_be_left_out_alone() {
+        let debug = format!("{:?}", Tricks::default());
+        let names = debug
+            .split(['{', ',', '}'])
+            .filter_map(|field| field.split_once(':'));
+        let mut seen = vec![Tricks::default()];
+        for (name, _) in names {
+            let without = Tricks::without(name.trim()).expect("each field has a name");
+            assert!(!seen.contains(&without), "{name}");
+            seen.push(without);
+        }
+        assert!(seen.len() > 1);
+        assert_eq!(Tricks::without("none of them"), None);
+    }
+}
