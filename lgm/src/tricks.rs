@@ -16,8 +16,6 @@ pub struct Tricks {
     pub sizes: bool,
     /// Pages go to those that wait for what frees them anyway (`layout/colouring`).
     pub known: bool,
-    /// Pages are exchanged by way of a third (`layout/exchange`).
-    pub detours: bool,
     /// Copies in whose page is taken come later (`layout/colouring`).
     pub delays: bool,
     /// Several layouts of a schedule are compared (`layout`).
@@ -32,7 +30,6 @@ impl Default for Tricks {
             leads: true,
             sizes: true,
             known: true,
-            detours: true,
             delays: true,
             layouts: true,
         }
@@ -50,7 +47,6 @@ impl Tricks {
             "leads" => &mut tricks.leads,
             "sizes" => &mut tricks.sizes,
             "known" => &mut tricks.known,
-            "detours" => &mut tricks.detours,
             "delays" => &mut tricks.delays,
             "layouts" => &mut tricks.layouts,
             _ => return None,

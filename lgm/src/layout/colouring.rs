@@ -11,7 +11,7 @@
 //! which both were free. Runs are preferred: they need no window of their own.
 
 use super::Effort;
-use super::exchange::{How, make_room};
+use super::exchange::make_room;
 use super::occupancy::{Occupancy, Offer};
 use super::stays::{Claimant, Position, Stay, StayId, Stays};
 use crate::count::to_u32;
@@ -233,11 +233,7 @@ impl Colouring<'_> {
         lot.skip(now);
         let tricks = self.choice.tricks;
         if lot.count > 0 && tricks.known {
-            let how = How {
-                known: true,
-                detours: tricks.detours,
-            };
-            make_room(&mut self.pages, &mut lot, how, self.effort);
+            make_room(&mut self.pages, &mut lot, true, self.effort);
         }
         if lot.count > 0 {
             // Now whatever fits: tails that come later, and waits that are as short as will do.
@@ -254,11 +250,7 @@ impl Colouring<'_> {
             }
         }
         if lot.count > 0 {
-            let how = How {
-                known: false,
-                detours: tricks.detours,
-            };
-            make_room(&mut self.pages, &mut lot, how, self.effort);
+            make_room(&mut self.pages, &mut lot, false, self.effort);
         }
         (lot.count == 0).then_some(())
     }

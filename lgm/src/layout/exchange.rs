@@ -13,24 +13,15 @@ use super::stays::{Claimant, Position, Stay, StayId};
 /// What trying an exchange is worth in extents looked at.
 const LOOKS: usize = 4;
 
-/// Tries of exchanges for one lot, directly and by way of a third page, if it may wait instead, and
-/// if not.
-const TRIES_MAX: [[usize; 2]; 2] = [[1000, 300], [10_000, 3000]];
+/// Tries of exchanges for one lot, if it may wait instead, and if not.
+const TRIES_MAX: [usize; 2] = [1000, 10_000];
 
-/// What exchanges may do.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct How {
-    /// Nobody waits for more because of them.
-    pub(super) known: bool,
-    /// They may go by way of a third page.
-    pub(super) detours: bool,
-}
-
-/// Finds pages for some stays and goes on behind those that got one.
+/// Finds pages for some stays and goes on behind those that got one. If `known`, nobody waits for
+/// more because of it.
 pub(super) fn make_room(
     pages: &mut Occupancy<'_>,
     lot: &mut Lot,
-    How { known, detours }: How,
+    known: bool,
     effort: &mut Effort,
 ) {
     let stay = *pages.stay(lot.first);
@@ -54,121 +45,30 @@ pub(super) fn make_room(
         .map(|(page, extent)| (pages.reserved_from(extent), page))
         .collect();
     given.sort_unstable();
-    let mut search = Search {
-        known,
-        effort,
-        tries: 0,
-    };
-    for detour in [false, true] {
-        if detour && !detours {
+    let mut tries = TRIES_MAX[usize::from(!known)];
+    // What is reserved last takes the most.
+    for (_, free) in given.into_iter().rev() {
+        let (mut free, end) = (free, free + pages.extent(free).count);
+        while free < end && lot.count > 0 {
+            let mut candidates = wanted.iter().map(|&(_, page)| page);
+            let found = candidates.find_map(|page| {
+                let spent = tries == 0 || !effort.spend(LOOKS);
+                tries = tries.saturating_sub(1);
+                let keep = exchangeable(pages, (page, free), known).filter(|_| !spent)?;
+                Some((page, keep))
+            });
+            let Some((page, keep)) = found else { break };
+            let count = pages.extent(page).count.min(end - free).min(lot.count);
+            pages.isolate(page, count);
+            pages.isolate(free, count);
+            exchange(pages, (page, free), keep);
+            pages.take(page, count, lot.first);
+            lot.skip(count);
+            free += count;
+        }
+        if lot.count == 0 || tries == 0 {
             return;
         }
-        search.tries = TRIES_MAX[usize::from(!known)][usize::from(detour)];
-        for at in (0..given.len()).rev() {
-            let mut free = given[at].1;
-            let end = free + pages.extent(free).count;
-            while free < end && lot.count > 0 {
-                let Some((page, count)) = search.free_up(pages, free, lot.count, &wanted, detour)
-                else {
-                    break;
-                };
-                pages.take(page, count, lot.first);
-                lot.skip(count);
-                free += count;
-            }
-            if lot.count == 0 {
-                return;
-            }
-            if free == end {
-                given.remove(at);
-            } else {
-                given[at].1 = free;
-            }
-        }
-    }
-}
-
-/// Looks for exchanges.
-struct Search<'e> {
-    known: bool,
-    effort: &'e mut Effort,
-    tries: usize,
-}
-
-impl Search<'_> {
-    /// Makes up to `most` pages of a wanted extent free instead of as many of a free one, by way of
-    /// a third if that is allowed.
-    fn free_up(
-        &mut self,
-        pages: &mut Occupancy<'_>,
-        free: u32,
-        most: u32,
-        wanted: &[(Position, u32)],
-        detour: bool,
-    ) -> Option<(u32, u32)> {
-        if !detour {
-            let (page, count, _) = self.exchange_any(pages, free, most, wanted)?;
-            return Some((page, count));
-        }
-        let others: Vec<u32> = pages.extents().map(|(page, _)| page).collect();
-        for other in others {
-            if self.tries == 0 {
-                return None;
-            }
-            let Some((count, keep)) = self.try_exchange(pages, (other, free), most) else {
-                continue;
-            };
-            if let Some((page, fewer, _)) = self.exchange_any(pages, other, count, wanted) {
-                if fewer < count {
-                    // What was not needed goes back.
-                    pages.isolate(free + fewer, count - fewer);
-                    pages.isolate(other + fewer, count - fewer);
-                    exchange(pages, (other + fewer, free + fewer), keep);
-                }
-                return Some((page, fewer));
-            }
-            exchange(pages, (other, free), keep);
-        }
-        None
-    }
-
-    /// Exchanges a free extent with the first of the wanted ones that is possible.
-    fn exchange_any(
-        &mut self,
-        pages: &mut Occupancy<'_>,
-        free: u32,
-        most: u32,
-        wanted: &[(Position, u32)],
-    ) -> Option<(u32, u32, Keep)> {
-        for &(_, page) in wanted {
-            if let Some((count, keep)) = self.try_exchange(pages, (page, free), most) {
-                return Some((page, count, keep));
-            }
-        }
-        None
-    }
-
-    /// Exchanges the beginnings of a held and of a free extent, if possible; what both keep.
-    fn try_exchange(
-        &mut self,
-        pages: &mut Occupancy<'_>,
-        (held, free): (u32, u32),
-        most: u32,
-    ) -> Option<(u32, Keep)> {
-        if held == free || self.tries == 0 || !self.effort.spend(LOOKS) {
-            return None;
-        }
-        self.tries -= 1;
-        let keep = exchangeable(pages, (held, free), self.known)?;
-        let count = pages
-            .extent(held)
-            .count
-            .min(pages.extent(free).count)
-            .min(most);
-        pages.isolate(held, count);
-        pages.isolate(free, count);
-        exchange(pages, (held, free), keep);
-        Some((count, keep))
     }
 }
 
@@ -178,11 +78,7 @@ type Keep = (usize, usize);
 /// How many occupants a wanted and a free extent keep if they exchange what they have held since
 /// the last moment at which both were free; `None` if there was no such moment, or what the former
 /// has may not go to the latter.
-fn exchangeable(
-    pages: &Occupancy<'_>,
-    (wanted, free): (u32, u32),
-    known: bool,
-) -> Option<(usize, usize)> {
+fn exchangeable(pages: &Occupancy<'_>, (wanted, free): (u32, u32), known: bool) -> Option<Keep> {
     let (wanted, free) = (pages.extent(wanted), pages.extent(free));
     let holder = pages.movable(wanted)?;
     let too_late = known && pages.wait_of_tail(free, holder.label) > 0;
