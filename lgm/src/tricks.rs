@@ -16,8 +16,6 @@ pub struct Tricks {
     pub sizes: bool,
     /// Pages go to those that wait for what frees them anyway (`layout/colouring`).
     pub known: bool,
-    /// Copies in whose page is taken come later (`layout/colouring`).
-    pub delays: bool,
     /// Several layouts of a schedule are compared (`layout`).
     pub layouts: bool,
 }
@@ -30,7 +28,6 @@ impl Default for Tricks {
             leads: true,
             sizes: true,
             known: true,
-            delays: true,
             layouts: true,
         }
     }
@@ -47,7 +44,6 @@ impl Tricks {
             "leads" => &mut tricks.leads,
             "sizes" => &mut tricks.sizes,
             "known" => &mut tricks.known,
-            "delays" => &mut tricks.delays,
             "layouts" => &mut tricks.layouts,
             _ => return None,
         };

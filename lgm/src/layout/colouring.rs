@@ -62,15 +62,6 @@ struct Colouring<'a> {
     known: [i64; 2],
     /// The first page of the heads, by their numbers.
     page_of_head: Vec<u32>,
-    /// Tails that have to be claimed later than the schedule says.
-    delays: Vec<(StayId, Position)>,
-}
-
-/// A page for each stay.
-pub(super) struct Colours {
-    pub(super) page_of: Vec<u32>,
-    /// Tails that can be claimed only at a later position.
-    pub(super) delays: Vec<(StayId, Position)>,
 }
 
 /// The page of each stay; `None` if no colouring with so many pages was found.
@@ -79,24 +70,20 @@ pub(super) fn colour(
     pages: u32,
     choice: Choice,
     effort: &mut Effort,
-) -> Option<Colours> {
+) -> Option<Vec<u32>> {
     let mut colouring = Colouring {
         pages: Occupancy::new(&stays.all, pages),
         effort,
         choice,
         known: [i64::MIN; 2],
         page_of_head: Vec::new(),
-        delays: Vec::new(),
     };
     colouring.place_heads(pages)?;
     for group in &stays.groups {
         let ids: Vec<StayId> = (group.first..group.first + group.count).collect();
         colouring.place(&ids)?;
     }
-    Some(Colours {
-        page_of: colouring.pages.pages(),
-        delays: colouring.delays,
-    })
+    Some(colouring.pages.pages())
 }
 
 impl Colouring<'_> {
@@ -198,29 +185,11 @@ impl Colouring<'_> {
             .collect();
         for (page, lot) in parts {
             match page {
-                Some(page) => self.place_tails(page, lot),
+                Some(page) => self.take(lot.first, &[(page, lot.count)]),
                 None => self.place_lot(lot)?,
             }
         }
         Some(())
-    }
-
-    /// Gives tails the pages of their heads, at once or as soon as those are free.
-    fn place_tails(&mut self, page: u32, lot: Lot) {
-        self.pages.isolate(page, lot.count);
-        let stay = self.pages.stay(lot.first);
-        let mut at = 0;
-        while at < lot.count {
-            let extent = self.pages.extent(page + at);
-            let (until, count) = (extent.freed.0, extent.count);
-            assert!(until <= stay.latest, "reserved pages are kept");
-            if until > stay.claim {
-                self.delays
-                    .extend((0..count).map(|next| (lot.first + at + next, until)));
-            }
-            at += count;
-        }
-        self.pages.take(page, lot.count, lot.first);
     }
 
     /// Gives pages to stays that leave together, too.
@@ -231,16 +200,13 @@ impl Colouring<'_> {
         let chosen = self.choose(ready, now);
         self.take(lot.first, &chosen);
         lot.skip(now);
-        let tricks = self.choice.tricks;
-        if lot.count > 0 && tricks.known {
+        if lot.count > 0 && self.choice.tricks.known {
             make_room(&mut self.pages, &mut lot, true, self.effort);
         }
         if lot.count > 0 {
-            // Now whatever fits: tails that come later, and waits that are as short as will do.
-            let offers = self.pages.offers(stay);
-            let offers = offers.filter(|offer| tricks.delays || !offer.delays);
-            let mut offers: Vec<Offer> = offers.collect();
-            offers.sort_by_key(|offer| (offer.wait, offer.delays, offer.page));
+            // Now whatever fits, for as short a wait as will do.
+            let mut offers: Vec<Offer> = self.pages.offers(stay).collect();
+            offers.sort_by_key(|offer| (offer.wait, offer.page));
             for offer in offers {
                 let now = offer.count.min(lot.count);
                 if now > 0 {
@@ -259,7 +225,7 @@ impl Colouring<'_> {
     fn ready(&mut self, stay: &Stay) -> Option<Vec<Offer>> {
         let ready = self.pages.offers(stay);
         let known = self.choice.tricks.known;
-        let ready = ready.filter(|offer| (offer.wait == 0 || !known) && !offer.delays);
+        let ready = ready.filter(|offer| offer.wait == 0 || !known);
         let ready: Vec<Offer> = ready.collect();
         self.effort
             .spend(self.pages.free().count())

@@ -14,12 +14,9 @@ mod occupancy;
 mod stays;
 mod waits;
 
-use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use vtensor::StepRange;
 
-use vtensor::{StepRange, TensorId};
-
-use self::colouring::{Choice, Colours, Preference, colour};
+use self::colouring::{Choice, Preference, colour};
 use self::stays::absent_before;
 pub(crate) use self::stays::{AWAY, Stays};
 pub(crate) use self::waits::Waits;
@@ -29,7 +26,6 @@ use crate::count::to_u32;
 use crate::demand::{add_on_circle, prefix_sums};
 use crate::graph::{Graph, Holding};
 use crate::profile::Link;
-use crate::queues::Pages;
 use crate::schedule::Schedule;
 use crate::tricks::Tricks;
 
@@ -85,7 +81,7 @@ pub fn layout<'a>(
         .filter(|&pages| peak <= pages && pages <= most);
     for pages in enough {
         for &cut in &cuts {
-            let stays = Stays::new(ground.graph, Cow::Borrowed(schedule), cut);
+            let stays = Stays::new(ground.graph, schedule, cut);
             for preference in Preference::ALL {
                 let choice = Choice {
                     preference,
@@ -93,7 +89,7 @@ pub fn layout<'a>(
                 };
                 let below_ns = best.as_ref().map_or(below_ns, |b| b.timeline.iteration_ns);
                 let found = colour(&stays, pages, choice, effort)
-                    .and_then(|colours| ground.laid_out(&stays, colours, (cut, below_ns)));
+                    .and_then(|colours| ground.laid_out(&stays, colours, below_ns));
                 best = found.or(best);
                 let good = schedule.timeline.iteration_ns / 1000 * (1000 + GOOD);
                 let enough = best
@@ -113,8 +109,6 @@ pub fn layout<'a>(
 pub struct Ground<'a> {
     /// The graph.
     pub graph: &'a Graph<'a>,
-    /// Pages live when nothing moves.
-    pub pages: &'a Pages,
     /// The link to the spill tier.
     pub link: &'a Link,
     /// What may be tried.
@@ -122,37 +116,17 @@ pub struct Ground<'a> {
 }
 
 impl<'a> Ground<'a> {
-    /// The layout of a colouring, whose tails come as late as it says; `None` if an iteration does
-    /// not take less than `below_ns`.
-    fn laid_out(
-        &self,
-        stays: &Stays<'a>,
-        colours: Colours,
-        (cut, below_ns): (u32, u64),
-    ) -> Option<Layout<'a>> {
-        let Colours {
-            mut page_of,
-            delays,
-        } = colours;
-        let mut stays = Cow::Borrowed(stays);
-        if !delays.is_empty() {
-            let moves = stays.delayed(&delays);
-            let capacity = i64::MAX / 4;
-            let schedule =
-                Schedule::new(self.graph, self.pages, moves, capacity, self.link).ok()?;
-            let later = Stays::new(self.graph, Cow::Owned(schedule), cut);
-            page_of = carried_over(&stays, &page_of, &later);
-            stays = Cow::Owned(later);
-        }
+    /// The layout of a colouring; `None` if an iteration does not take less than `below_ns`.
+    fn laid_out(&self, stays: &Stays<'a>, page_of: Vec<u32>, below_ns: u64) -> Option<Layout<'a>> {
         let pages = page_of.iter().max().map_or(0, |last| last + 1);
-        let waits = waits(&stays, &page_of, pages);
-        let timeline = self.timeline(&stays.schedule, &waits);
+        let waits = waits(stays, &page_of, pages);
+        let timeline = self.timeline(stays.schedule, &waits);
         if timeline.iteration_ns >= below_ns {
             return None;
         }
         Some(Layout {
             peak_pages: u32::try_from(stays.schedule.queues.peak).ok()?.min(pages),
-            stays: stays.into_owned(),
+            stays: stays.clone(),
             page_of,
             waits,
             pages,
@@ -168,18 +142,6 @@ impl<'a> Ground<'a> {
         ins.for_each(|(queued, &after_out)| queued.after_out = after_out);
         Load::of_queues(self.graph.skeleton, &schedule.moves, &queues, self.link).simulate()
     }
-}
-
-/// The pages of the same stays in another order of claims, in which those of one piece keep theirs.
-fn carried_over(from: &Stays<'_>, page_of: &[u32], to: &Stays<'_>) -> Vec<u32> {
-    let mut pages: HashMap<(TensorId, u32), VecDeque<u32>> = HashMap::new();
-    for (piece, &page) in from.pieces.iter().zip(page_of) {
-        pages.entry(*piece).or_default().push_back(page);
-    }
-    let next = |piece| pages.get_mut(piece).and_then(VecDeque::pop_front);
-    let carried = to.pieces.iter().map(next);
-    let carried: Option<Vec<u32>> = carried.collect();
-    carried.expect("a delay changes no stay but its claim")
 }
 
 /// Places to cut the circle, the best first: steps before which few pages belong to stays that end

@@ -44,8 +44,6 @@ pub(super) struct Offer {
     pub(super) reserved_from: Position,
     /// How many more outs have to be waited for, here or by the tail, than the schedule says.
     pub(super) wait: i64,
-    /// Whether the tail has to come later than the schedule says.
-    pub(super) delays: bool,
 }
 
 impl<'a> Occupancy<'a> {
@@ -183,23 +181,18 @@ impl<'a> Occupancy<'a> {
         self.free.iter().map(|page| (*page, &self.extents[page]))
     }
 
-    /// The extents that are free for as long as a stay lasts, or reserved for tails that may come
-    /// behind it.
+    /// The extents that are free for as long as a stay lasts.
     pub(super) fn offers(&self, stay: &Stay) -> impl Iterator<Item = Offer> {
         let stay = *stay;
         self.free().filter_map(move |(page, extent)| {
             let reserved_from = self.reserved_from(extent);
             let own = wait_beyond(extent.freed.1, stay.known);
-            let latest = extent
-                .tail
-                .map_or(Position::MAX, |tail| self.stay(tail).latest);
-            (latest >= stay.until).then(|| Offer {
+            (reserved_from >= stay.until).then(|| Offer {
                 page,
                 count: extent.count,
                 label: extent.freed.1,
                 reserved_from,
                 wait: own.max(self.wait_of_tail(extent, stay.label)),
-                delays: reserved_from < stay.until,
             })
         })
     }

@@ -8,14 +8,11 @@
 //! Positions count twice the steps from the cut: `2k` is the `k`-th step, `2k + 1` is what follows
 //! its completion: pages are given back, then copies in are released.
 
-use std::borrow::Cow;
-
 use vtensor::{OpIndex, PieceRun, StepRange, TensorId};
 
 use crate::count::{to_i64, to_u32};
 use crate::graph::{Graph, Holding};
 use crate::moves::Move;
-use crate::queues::QueuedIn;
 use crate::schedule::Schedule;
 
 /// A position on the opened circle.
@@ -43,8 +40,6 @@ pub(crate) enum Claimant {
 pub(crate) struct Stay {
     pub(crate) by: Claimant,
     pub(crate) claim: Position,
-    /// How late it may be claimed so that no step needs it before.
-    pub(crate) latest: Position,
     /// When its page is given back; the end of positions if that is behind the cut.
     pub(crate) until: Position,
     /// The out that has to be complete before the page is used again, counted on the opened circle.
@@ -66,15 +61,13 @@ pub(crate) struct Group {
 #[derive(Clone)]
 pub(crate) struct Stays<'a> {
     pub(crate) graph: &'a Graph<'a>,
-    pub(crate) schedule: Cow<'a, Schedule>,
+    pub(crate) schedule: &'a Schedule,
     cut: u32,
     by_tensor: Vec<Vec<usize>>,
     /// For each move, its number among the outs.
     out_of: Vec<Option<usize>>,
     /// In the order of their claims.
     pub(crate) all: Vec<Stay>,
-    /// Whose they are.
-    pub(crate) pieces: Vec<(TensorId, u32)>,
     /// Heads are in none; the others in the order of their claims.
     pub(crate) groups: Vec<Group>,
     /// For each access of a paged tensor, the stays of its pieces; empty for others.
@@ -84,7 +77,7 @@ pub(crate) struct Stays<'a> {
 }
 
 impl<'a> Stays<'a> {
-    pub(crate) fn new(graph: &'a Graph<'a>, schedule: Cow<'a, Schedule>, cut: u32) -> Self {
+    pub(crate) fn new(graph: &'a Graph<'a>, schedule: &'a Schedule, cut: u32) -> Self {
         let mut by_tensor = vec![Vec::new(); graph.skeleton.tensors.len()];
         for (row, m) in schedule.moves.iter().enumerate() {
             by_tensor[m.tensor.index()].push(row);
@@ -99,7 +92,6 @@ impl<'a> Stays<'a> {
             by_tensor,
             out_of,
             all: Vec::new(),
-            pieces: Vec::new(),
             groups: Vec::new(),
             accesses: vec![Vec::new(); graph.skeleton.accesses.len()],
             home: Vec::new(),
@@ -144,32 +136,6 @@ impl<'a> Stays<'a> {
     fn turn(&self, step: u32) -> u32 {
         let steps = self.graph.steps();
         (step % steps + steps - self.cut) % steps
-    }
-
-    /// The last position before the cut at which an in may be released for its use.
-    fn latest(&self, queued: &QueuedIn) -> Position {
-        let need = self.turn(queued.need);
-        if need > self.turn(queued.release) {
-            2 * need - 1
-        } else {
-            2 * self.graph.steps() - 1
-        }
-    }
-
-    /// The moves with some ins released later: so many steps as `delay` says for a stay and a
-    /// position.
-    pub(crate) fn delayed(&self, delays: &[(StayId, Position)]) -> Vec<Move> {
-        let mut moves = self.schedule.moves.clone();
-        for &(id, position) in delays {
-            let stay = &self.all[id as usize];
-            let Claimant::In(number) = stay.by else {
-                unreachable!("only ins are delayed")
-            };
-            let row = self.schedule.queues.ins[number].row;
-            let back = self.schedule.moves[row].back + (position - stay.claim) / 2;
-            moves[row].back = moves[row].back.max(back);
-        }
-        moves
     }
 
     fn leave_position(&self, m: &Move) -> Position {
@@ -217,11 +183,9 @@ impl<'a> Stays<'a> {
                 let (until, label) = end.unwrap_or((Position::MAX, KNOWN));
                 now[tensor.index()][piece as usize] = to_u32(self.all.len());
                 let by = Claimant::Head;
-                self.pieces.push((tensor, piece));
                 self.all.push(Stay {
                     by,
                     claim: 0,
-                    latest: 0,
                     until,
                     label,
                     known: KNOWN,
@@ -268,10 +232,9 @@ impl<'a> Stays<'a> {
         now: &mut [Vec<StayId>],
         heads: &[Vec<StayId>],
     ) {
-        let (claim, latest, step, known) = match by {
+        let (claim, step, known) = match by {
             Claimant::Head => unreachable!("heads are not claimed"),
             Claimant::Step(step) => (
-                2 * self.turn(step),
                 2 * self.turn(step),
                 step,
                 self.schedule.queues.out_needed[step as usize],
@@ -280,7 +243,6 @@ impl<'a> Stays<'a> {
                 let queued = &self.schedule.queues.ins[number];
                 (
                     2 * self.turn(queued.release) + 1,
-                    self.latest(queued),
                     queued.release,
                     queued.after_out,
                 )
@@ -294,11 +256,9 @@ impl<'a> Stays<'a> {
             assert!(head != Some(AWAY), "a stay that crosses the cut has a head");
             let (until, label) = end.unwrap_or((Position::MAX, KNOWN));
             now[tensor.index()][piece as usize] = to_u32(self.all.len());
-            self.pieces.push((tensor, piece));
             self.all.push(Stay {
                 by,
                 claim,
-                latest,
                 until,
                 label,
                 known,

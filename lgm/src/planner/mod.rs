@@ -115,7 +115,6 @@ pub fn plan_with(request: &Request<'_>, tricks: Tricks) -> Result<Planned, PlanE
         request,
         ground: layout::Ground {
             graph: &graph,
-            pages: &pages,
             link: &request.profile.link,
             tricks,
         },

@@ -1,8 +1,8 @@
 //! Chains: which tensor begins where which other one ends.
 //!
 //! In: a skeleton and a page size. Out: chains of tensors, with the offset of each from the start
-//! of a page. The *loss* of two tensors is the idle time that each loses because of the other, counted
-//! where memory is short.
+//! of a page. The *loss* of two tensors is the idle time that each loses because of the other,
+//! counted where memory is short.
 //!
 //! Method: tensors in the order of their first uses, each behind the end of a chain at which the
 //! loss is the least. A chain ends where that is too much.

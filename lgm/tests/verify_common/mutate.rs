@@ -209,7 +209,9 @@ fn another_window(_: &Skeleton, program: &mut Program, rng: &mut Rng) -> Option<
 }
 
 fn shorten_copy(skeleton: &Skeleton, program: &mut Program, rng: &mut Rng) -> Option<()> {
-    let page = program.piece_bytes;
+    let piece = program.piece_bytes;
+    // By a page: a smaller piece may lie untouched where it was, if nobody else wrote there.
+    let per_page = u32::try_from(program.page_bytes.get() / piece.get()).ok()?;
     let (tensor, pieces, bytes) = if rng.bool() {
         let out = rng.choice(&mut program.outs)?;
         (out.tensor, &mut out.pieces, &mut out.bytes)
@@ -217,8 +219,8 @@ fn shorten_copy(skeleton: &Skeleton, program: &mut Program, rng: &mut Rng) -> Op
         let copy = rng.choice(&mut program.ins)?;
         (copy.tensor, &mut copy.pieces, &mut copy.bytes)
     };
-    pieces.count -= 1;
-    *bytes = Pieces::of(skeleton.tensor(tensor).bytes, page).bytes(*pieces)?;
+    pieces.count = pieces.count.checked_sub(per_page)?;
+    *bytes = Pieces::of(skeleton.tensor(tensor).bytes, piece).bytes(*pieces)?;
     Some(())
 }
 
