@@ -113,6 +113,9 @@ impl Runtime {
             return Err(self.out_of_order("op_begin", "call op_end first"));
         }
         if !self.is_next_op(cursor, name, accesses) {
+            for access in accesses {
+                self.check_alive(cursor, access.tensor)?;
+            }
             self.diverge(&|| format!("op {name:?} with {} tensors", accesses.len()))?;
             return self.record_op(name, accesses);
         }
@@ -219,8 +222,17 @@ impl Runtime {
     /// # Errors
     /// Outside an iteration.
     pub fn iteration_abort(&mut self) -> Result<(), RuntimeError> {
-        if matches!(self.place, Place::Replaying(_)) {
+        if let Place::Replaying(cursor) = self.place {
+            let open = self.tracks[cursor.track].score.events.get(cursor.event);
+            let torn = match open {
+                Some(Event::Op(op)) if cursor.open => op.merged(),
+                _ => Vec::new(),
+            };
             self.stop_program();
+            // The program has told of its own tensors; pinned ones are not among them.
+            let pinned = torn.iter().filter(|(key, _)| self.heap.is_pinned(*key));
+            let pinned: Vec<(Key, Mode)> = pinned.copied().collect();
+            self.heap.note_torn(&pinned);
         }
         match std::mem::replace(&mut self.place, Place::Rest) {
             Place::Recording(recording) => {
@@ -261,6 +273,22 @@ impl Runtime {
         op.accesses.len() == accesses.len()
             && *op.name == *name
             && op.accesses.iter().zip(accesses).all(same)
+    }
+
+    /// Refuses a handle that stands for nothing in a frozen iteration: a wrong call must not stop the
+    /// program.
+    fn check_alive(&self, cursor: Cursor, tensor: Tensor) -> Result<(), RuntimeError> {
+        let number = u32::try_from(tensor.index()).unwrap_or(u32::MAX);
+        let key = Key::transient(number);
+        if !tensor.is_transient() || key.handle(self.registry.serial) != tensor {
+            return self.registry.resolve(tensor).map(|_| ());
+        }
+        let before = &self.tracks[cursor.track].score.events[..cursor.event];
+        let destroyed = before.iter().any(|event| *event == Event::Destroy(key));
+        match number < cursor.created && !destroyed {
+            true => Ok(()),
+            false => Err(RuntimeError::NoTensor(tensor.to_bits())),
+        }
     }
 
     /// Whether a handle is that of a recorded tensor. One that outlived its iteration has two.
@@ -311,6 +339,7 @@ impl Runtime {
                 return Ok(());
             }
             self.between("destroy")?;
+            self.check_alive(cursor, tensor)?;
             self.diverge(&|| format!("destruction of {tensor:?}"))?;
         }
         self.between("destroy")?;

@@ -176,3 +176,18 @@ fn a_spill_tier_that_is_full_is_an_error_and_loses_nothing() {
     app.abort();
     app.read_all();
 }
+
+#[test]
+fn a_wrong_handle_does_not_stop_a_frozen_program() {
+    let mut app = app(config(116 * KIB));
+    for _ in 0..4 {
+        app.runtime.iteration_begin(TRAIN).unwrap();
+        let gone = Tensor::from_bits(1 << 63 | 77);
+        assert!(message(app.runtime.op_begin("op", &[Access::read(gone)])).contains("no tensor"));
+        assert!(message(app.runtime.destroy(gone)).contains("no tensor"));
+        step(&mut app, 2);
+        app.runtime.iteration_end().unwrap();
+    }
+    assert_eq!(app.runtime.stats().divergences, 0);
+    assert_eq!(app.runtime.stats().frozen_iterations, 2);
+}

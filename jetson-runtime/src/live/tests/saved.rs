@@ -174,3 +174,28 @@ fn what_an_aborted_op_was_writing_is_lost_until_it_is_written() {
         app.read_all();
     }
 }
+
+#[test]
+fn a_pinned_tensor_that_an_aborted_op_was_writing_is_lost() {
+    use crate::live::Access;
+    let mut app = app(config(160 * KIB));
+    let weight = app.kept[0];
+    app.runtime.pin(weight).unwrap();
+    for _ in 0..4 {
+        app.iteration(TRAIN, |app| {
+            app.op("first", &[Access::read_write(app.kept[1])]);
+            app.op("second", &[Access::read_write(weight)]);
+        });
+    }
+    assert_eq!(app.runtime.stats().frozen_iterations, 2);
+    app.runtime.iteration_begin(TRAIN).unwrap();
+    app.op("first", &[Access::read_write(app.kept[1])]);
+    let _ = app
+        .runtime
+        .op_begin("second", &[Access::read_write(weight)])
+        .unwrap();
+    app.abort();
+    assert_eq!(app.runtime.tensor_state(weight).unwrap(), TensorState::Lost);
+    app.write(0, 0, 12 * KIB + 40);
+    app.read_all();
+}
