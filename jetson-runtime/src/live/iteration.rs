@@ -275,8 +275,8 @@ impl Runtime {
             && op.accesses.iter().zip(accesses).all(same)
     }
 
-    /// Refuses a handle that stands for nothing in a frozen iteration: a wrong call must not stop the
-    /// program.
+    /// Refuses a handle that stands for nothing in a frozen iteration: a wrong call must not stop
+    /// the program.
     fn check_alive(&self, cursor: Cursor, tensor: Tensor) -> Result<(), RuntimeError> {
         let number = u32::try_from(tensor.index()).unwrap_or(u32::MAX);
         let key = Key::transient(number);
@@ -284,7 +284,7 @@ impl Runtime {
             return self.registry.resolve(tensor).map(|_| ());
         }
         let before = &self.tracks[cursor.track].score.events[..cursor.event];
-        let destroyed = before.iter().any(|event| *event == Event::Destroy(key));
+        let destroyed = before.contains(&Event::Destroy(key));
         match number < cursor.created && !destroyed {
             true => Ok(()),
             false => Err(RuntimeError::NoTensor(tensor.to_bits())),
