@@ -123,9 +123,14 @@ fn content(uses: &[(u32, Mode)], persistent: bool, m: &Move, steps: u32) -> Cont
         };
     };
     // The content of a persistent tensor is never dead at the boundary, where it may be looked at:
-    // it is on its page there, or in its slot if that is away.
+    // it is on its page if that is there, and else in its slot.
+    let there = if m.read {
+        m.back <= steps
+    } else {
+        m.need < steps
+    };
     let kept = mode.reads() || wraps;
-    let back = mode.reads() || wraps && m.need < steps;
+    let back = mode.reads() || wraps && there;
     Content { kept, back }
 }
 

@@ -159,7 +159,7 @@ impl Colouring<'_> {
                 ..first
             };
             let all = to_u32(ids.len());
-            let ready = self.ready(&stay)?;
+            let ready = self.ready(&stay);
             if count(&ready) >= all
                 && let [run] = self.choose(ready, all)[..]
             {
@@ -195,7 +195,7 @@ impl Colouring<'_> {
     /// Gives pages to stays that leave together, too.
     fn place_lot(&mut self, mut lot: Lot) -> Option<()> {
         let stay = self.pages.stay(lot.first);
-        let ready = self.ready(stay)?;
+        let ready = self.ready(stay);
         let now = count(&ready).min(lot.count);
         let chosen = self.choose(ready, now);
         self.take(lot.first, &chosen);
@@ -221,15 +221,12 @@ impl Colouring<'_> {
         (lot.count == 0).then_some(())
     }
 
-    /// The free pages that a stay may take without another wait; `None` if there is no effort left.
-    fn ready(&mut self, stay: &Stay) -> Option<Vec<Offer>> {
-        let ready = self.pages.offers(stay);
+    /// The free pages that a stay may take without another wait.
+    fn ready(&mut self, stay: &Stay) -> Vec<Offer> {
+        self.effort.spend(self.pages.free().count());
         let known = self.choice.tricks.known;
-        let ready = ready.filter(|offer| offer.wait == 0 || !known);
-        let ready: Vec<Offer> = ready.collect();
-        self.effort
-            .spend(self.pages.free().count())
-            .then_some(ready)
+        let ready = self.pages.offers(stay);
+        ready.filter(|offer| offer.wait == 0 || !known).collect()
     }
 
     fn take(&mut self, first: StayId, runs: &[(u32, u32)]) {

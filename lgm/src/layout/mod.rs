@@ -49,7 +49,8 @@ pub struct Layout<'a> {
     pub timeline: Timeline,
 }
 
-/// Work that may still be spent on layouts, in pages looked at.
+/// Work that may still be spent on layouts, in extents looked at. A colouring that has begun goes
+/// on to its end without it, but exchanges nothing more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort(pub u64);
 
@@ -83,6 +84,9 @@ pub fn layout<'a>(
         for &cut in &cuts {
             let stays = Stays::new(ground.graph, schedule, cut);
             for preference in Preference::ALL {
+                if effort.0 == 0 {
+                    return best;
+                }
                 let choice = Choice {
                     preference,
                     tricks: ground.tricks,

@@ -35,8 +35,9 @@ use crate::tricks::Tricks;
 /// Thousandths of the pages that schedules leave free, so that they have a layout, and one that
 /// makes nobody wait.
 const RETREATS: [i64; 13] = [0, 2, 4, 8, 16, 30, 60, 100, 150, 220, 300, 400, 500];
-/// Work on the layouts of each retreat: about a tenth of a second.
-const EFFORT: Effort = Effort(8_000_000);
+/// Work on the layouts of each retreat, about a tenth of a second, and so much more for each move.
+const EFFORT: u64 = 6_000_000;
+const EFFORT_PER_MOVE: u64 = 500;
 
 /// What to plan.
 #[derive(Clone, Copy, Debug)]
@@ -162,7 +163,8 @@ impl Candidates<'_> {
     /// Looks for a faster program among the layouts of some schedules, the fastest first; `false`
     /// if none of them, and hence no slower one, could be faster.
     fn improve(&mut self, schedules: &[Schedule]) -> bool {
-        let mut effort = EFFORT;
+        let moves = schedules.first().map_or(0, |schedule| schedule.moves.len());
+        let mut effort = Effort(EFFORT + EFFORT_PER_MOVE * moves as u64);
         let mut promising = self.best.is_none();
         for schedule in schedules {
             let best_ns = self.best.as_ref().map(|best| best.timeline.iteration_ns);
