@@ -8,7 +8,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl, posix_fallocate};
+use nix::fcntl::{FcntlArg, SealFlag, fcntl, posix_fallocate};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::ftruncate;
 use vtensor::Bytes;
@@ -73,8 +73,7 @@ impl Arena {
         if length == 0 {
             return Ok(());
         }
-        let punch = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-        fallocate(&self.file, punch, offset, length)
+        memory::punch_hole(&self.file, offset, length)
             .map_err(RuntimeError::system("give pages of the arena back"))
     }
 

@@ -26,6 +26,7 @@ use crate::error::RuntimeError;
 use crate::failure::{Direction, Failure, short_name};
 use crate::fault::{Fault, Faulty};
 use crate::spill::{Port, Tier};
+use crate::stats::elapsed_ns;
 use crate::storage::TransferError;
 use crate::table::{Command, Table};
 use crate::throttle::{Throttle, Throttled};
@@ -232,7 +233,7 @@ impl Engine {
         // SAFETY: windows and tier outlive the engines (`Frozen` drops them in that order). The
         // command's waits are over, and the plan is verified: nobody else touches its ranges.
         unsafe { self.copier.copy(&command.transfer, ready) }?;
-        let busy_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let busy_ns = elapsed_ns(start);
         let done = iteration * self.counts[direction.index()] + u64::from(command.index) + 1;
         self.counters
             .complete(direction, done, bytes as u64, busy_ns);

@@ -25,6 +25,7 @@ use crate::error::RuntimeError;
 use crate::failure::{Direction, Failure};
 use crate::scale::Scale;
 use crate::spill::Tier;
+use crate::stats::elapsed_ns;
 use crate::step::Step;
 use crate::table::Table;
 use crate::window_map::WindowMap;
@@ -231,10 +232,7 @@ impl Frozen {
                 complete = arrived();
                 complete || counters.failed()
             });
-            let waited = start.elapsed().as_nanos();
-            self.stall_ns = self
-                .stall_ns
-                .saturating_add(u64::try_from(waited).unwrap_or(u64::MAX));
+            self.stall_ns = self.stall_ns.saturating_add(elapsed_ns(start));
             self.stalls += 1;
         }
         self.seen = seen;

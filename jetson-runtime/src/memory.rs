@@ -10,6 +10,7 @@ use std::fs;
 use std::os::fd::AsFd;
 
 use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::stat::fstat;
 use vtensor::Bytes;
 
@@ -60,6 +61,12 @@ pub(crate) fn demand(what: &'static str, bytes: u64) -> Result<(), RuntimeError>
 pub(crate) fn file_allocated(file: impl AsFd) -> Result<Bytes, Errno> {
     let blocks = u64::try_from(fstat(file)?.st_blocks).map_err(|_| Errno::EOVERFLOW)?;
     Ok(Bytes(blocks * 512))
+}
+
+/// Gives the blocks of a range of a file back; its size stays.
+pub(crate) fn punch_hole(file: impl AsFd, offset: i64, length: i64) -> Result<(), Errno> {
+    let punch = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+    fallocate(file, punch, offset, length)
 }
 
 /// A field in kB of a file of the kernel.

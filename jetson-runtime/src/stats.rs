@@ -1,5 +1,7 @@
 //! What a frozen runtime has done so far.
 
+use std::time::Instant;
+
 use vtensor::Bytes;
 
 /// Numbers since the freeze. Times are in nanoseconds.
@@ -23,4 +25,9 @@ pub struct Stats {
     pub mappings: u64,
     /// Virtual memory that the windows hold.
     pub virtual_bytes: Bytes,
+}
+
+/// Nanoseconds since a moment.
+pub(crate) fn elapsed_ns(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

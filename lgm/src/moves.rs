@@ -6,7 +6,7 @@
 //! not written in between have a valid copy in their slot already and leave without another one
 //! (clean).
 
-use vtensor::{Bytes, PieceRun, Pieces, TensorId};
+use vtensor::{Bytes, PieceRun, Pieces, StepRange, TensorId};
 
 use crate::graph::{Gap, Graph};
 
@@ -39,6 +39,15 @@ impl Move {
     #[must_use]
     pub fn release(&self) -> u32 {
         self.back - 1
+    }
+
+    /// When what has left is in its slot.
+    #[must_use]
+    pub const fn away(&self) -> StepRange {
+        StepRange {
+            start: self.leave,
+            end: self.need,
+        }
     }
 }
 

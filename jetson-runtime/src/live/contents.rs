@@ -8,7 +8,7 @@ use std::ptr::{self, NonNull};
 use super::heap::{Heap, spilling};
 use super::tensor::Key;
 use crate::error::RuntimeError;
-use crate::failure::{Direction, short_name};
+use crate::failure::Direction;
 use crate::scale::to_usize;
 
 /// Zeroes are written in parts of this size.
@@ -23,10 +23,7 @@ impl Heap {
         buffer: &mut [u8],
     ) -> Result<(), RuntimeError> {
         let item = &self.items[&key];
-        if item.lost {
-            let name = short_name(&item.name);
-            return Err(RuntimeError::LostContent { name });
-        }
+        item.check_kept()?;
         match (item.at(), item.slot) {
             _ if !item.written => buffer.fill(0),
             (Some(device), _) => {
@@ -57,9 +54,8 @@ impl Heap {
     ) -> Result<(), RuntimeError> {
         let bytes = buffer.len();
         let whole = bytes as u64 == self.items[&key].bytes;
-        if self.items[&key].lost && !whole {
-            let name = short_name(&self.items[&key].name);
-            return Err(RuntimeError::LostContent { name });
+        if !whole {
+            self.items[&key].check_kept()?;
         }
         self.settle(key, !whole)?;
         let item = &self.items[&key];

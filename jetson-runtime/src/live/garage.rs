@@ -16,8 +16,6 @@ use crate::storage::StorageOptions;
 pub(super) struct Garage {
     tier: Arc<Tier>,
     space: Space,
-    /// How much a maximum of the application's, rather than the machine, limits.
-    max: Bytes,
 }
 
 impl Garage {
@@ -34,7 +32,6 @@ impl Garage {
         Ok(Self {
             tier: Arc::new(Tier::unclaimed(spill, storage, max.0)?),
             space: Space::new(max.0, limits::SLOT_ALIGN),
-            max,
         })
     }
 
@@ -48,7 +45,7 @@ impl Garage {
             return Err(RuntimeError::SpillFull {
                 needed: Bytes(bytes),
                 used: Bytes(self.space.used_bytes()),
-                max: self.max,
+                max: Bytes(self.space.size()),
             });
         };
         self.tier

@@ -16,6 +16,7 @@ use std::time::Instant;
 use vtensor::{Bytes, Mode, limits};
 
 use super::garage::Garage;
+use super::score::Spec;
 use super::space::Space;
 use super::tensor::Key;
 use crate::arena::Arena;
@@ -24,6 +25,7 @@ use crate::error::RuntimeError;
 use crate::failure::{Direction, short_name};
 use crate::region::Region;
 use crate::scale::to_usize;
+use crate::stats::elapsed_ns;
 
 /// An arena without a budget claims memory in steps of this size.
 pub(super) const CLAIM_BYTES: u64 = 1 << 20;
@@ -48,16 +50,26 @@ pub(super) struct Item {
 }
 
 impl Item {
-    pub(super) const fn new(name: Arc<str>, bytes: u64) -> Self {
+    fn new(spec: &Spec) -> Self {
         Self {
-            name,
-            bytes,
+            name: Arc::clone(&spec.name),
+            bytes: spec.bytes,
             device: None,
             pinned: None,
             slot: None,
             written: false,
             lost: false,
             used: 0,
+        }
+    }
+
+    /// Refuses a content that was lost.
+    pub(super) fn check_kept(&self) -> Result<(), RuntimeError> {
+        match self.lost {
+            true => Err(RuntimeError::LostContent {
+                name: short_name(&self.name),
+            }),
+            false => Ok(()),
         }
     }
 
@@ -118,6 +130,11 @@ impl Heap {
         })
     }
 
+    /// Takes a tensor in that has no content yet.
+    pub(super) fn admit(&mut self, key: Key, spec: &Spec) {
+        self.items.insert(key, Item::new(spec));
+    }
+
     /// Brings what an op uses into the arena. Each tensor is named once.
     pub(super) fn acquire(
         &mut self,
@@ -128,9 +145,8 @@ impl Heap {
         let mut needed = 0_u64;
         for (key, mode) in accesses {
             let item = self.items.get_mut(key).expect("the registry knows it");
-            if item.lost && mode.reads() {
-                let name = short_name(&item.name);
-                return Err(RuntimeError::LostContent { name });
+            if mode.reads() {
+                item.check_kept()?;
             }
             item.used = self.clock;
             if item.pinned.is_some() {
@@ -372,8 +388,7 @@ impl Heap {
         unsafe { self.copier.copy(&transfer, None) }
             .map_err(|error| spilling(&self.items[&key], direction)(error.errno))?;
         self.moved.bytes[direction.index()] += bytes as u64;
-        let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.moved.ns = self.moved.ns.saturating_add(ns);
+        self.moved.ns = self.moved.ns.saturating_add(elapsed_ns(start));
         Ok(())
     }
 }

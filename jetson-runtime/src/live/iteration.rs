@@ -10,14 +10,14 @@ use std::time::Instant;
 use lgm::trace::Phase;
 use vtensor::{Mode, OpIndex};
 
-use super::heap::Item;
 use super::op::{Op, Row};
 use super::runtime::Runtime;
-use super::score::{Event, OpEvent, Score, Spec, merged};
+use super::score::{Event, OpEvent, Score, Spec, merged, mode_of};
 use super::tensor::{Access, Key, ProgramKey, Tensor, TensorDesc};
 use super::track::Track;
 use crate::error::RuntimeError;
 use crate::failure::short_name;
+use crate::stats::elapsed_ns;
 
 /// Where the application is.
 pub(super) enum Place {
@@ -61,9 +61,7 @@ impl Runtime {
     /// # Errors
     /// If an iteration runs; if carrying tensors fails (then nothing is lost and nothing began).
     pub fn iteration_begin(&mut self, key: ProgramKey) -> Result<(), RuntimeError> {
-        if !matches!(self.place, Place::Rest) {
-            return Err(self.out_of_order("iteration_begin", "end or abort the iteration first"));
-        }
+        self.at_rest("iteration_begin")?;
         let track = self.track(key);
         if self.activate(track)? {
             let program = self.tracks[track].program.as_mut();
@@ -116,7 +114,7 @@ impl Runtime {
             for access in accesses {
                 self.check_alive(cursor, access.tensor)?;
             }
-            self.diverge(&|| format!("op {name:?} with {} tensors", accesses.len()))?;
+            self.diverge(&|| format!("op {name:?} with {} tensors", accesses.len()));
             return self.record_op(name, accesses);
         }
         let program = self.tracks[cursor.track].program.as_mut();
@@ -126,7 +124,7 @@ impl Runtime {
             .map(|_| ())
         {
             self.stats.failed_copies += 1;
-            self.diverge(&|| error.to_string())?;
+            self.diverge(&|| error.to_string());
             return Err(error);
         }
         if let Place::Replaying(cursor) = &mut self.place {
@@ -156,7 +154,7 @@ impl Runtime {
                     return Err(self.out_of_order("op_end", "call op_begin first"));
                 };
                 compiler_fence(Ordering::SeqCst);
-                let ns = u64::try_from(open.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                let ns = elapsed_ns(open.began);
                 let longest = vtensor::limits::OP_NS_MAX;
                 recording.durations_ns.push(ns.min(longest));
                 self.heap.note_writes(&open.event.merged());
@@ -201,7 +199,7 @@ impl Runtime {
                 self.stats.frozen_iterations += 1;
                 return Ok(());
             }
-            self.diverge(&|| "the end of the iteration".into())?;
+            self.diverge(&|| "the end of the iteration".into());
         }
         match std::mem::replace(&mut self.place, Place::Rest) {
             Place::Recording(recording) if recording.open.is_none() => {
@@ -317,13 +315,12 @@ impl Runtime {
                 return Ok(key.handle(self.registry.serial));
             }
             self.between("create")?;
-            self.diverge(&|| Event::Create(Spec::new(desc)).to_string())?;
+            self.diverge(&|| Event::Create(Spec::new(desc)).to_string());
         }
         self.between("create")?;
         let spec = Spec::new(desc);
         let key = self.registry.create_transient(spec.clone());
-        let item = Item::new(spec.name.clone(), spec.bytes);
-        self.heap.items.insert(key, item);
+        self.heap.admit(key, &spec);
         self.record(Event::Create(spec));
         Ok(key.handle(self.registry.serial))
     }
@@ -340,7 +337,7 @@ impl Runtime {
             }
             self.between("destroy")?;
             self.check_alive(cursor, tensor)?;
-            self.diverge(&|| format!("destruction of {tensor:?}"))?;
+            self.diverge(&|| format!("destruction of {tensor:?}"));
         }
         self.between("destroy")?;
         let key = self.registry.resolve(tensor)?;
@@ -400,11 +397,10 @@ impl Runtime {
         self.heap.acquire(name, &once)?;
         self.rows.clear();
         for (key, _) in &event.accesses {
-            let mode = once.iter().find(|(other, _)| other == key);
             self.rows.push(Row {
                 pointer: self.heap.pointer(*key),
                 bytes: crate::scale::to_usize(self.heap.items[key].bytes),
-                mode: mode.expect("merging drops no tensor").1,
+                mode: mode_of(*key, &once),
             });
         }
         if let Place::Recording(recording) = &mut self.place {
@@ -435,6 +431,14 @@ impl Runtime {
             ..
         } = recording;
         self.tracks[track].note(score, durations_ns);
+    }
+
+    /// Checks that no iteration runs.
+    pub(super) fn at_rest(&self, call: &'static str) -> Result<(), RuntimeError> {
+        match self.place {
+            Place::Rest => Ok(()),
+            _ => Err(self.out_of_order(call, "end or abort the iteration first")),
+        }
     }
 
     #[cold]

@@ -9,7 +9,6 @@ use std::ptr::NonNull;
 use vtensor::{Bytes, limits};
 
 use super::heap::Heap;
-use super::iteration::Place;
 use super::runtime::Runtime;
 use super::tensor::{Key, Tensor};
 use crate::error::RuntimeError;
@@ -25,7 +24,8 @@ impl Runtime {
     /// Inside an iteration; if there is no such tensor, its content was lost, or the arena has no
     /// room for it; if the spill tier fails.
     pub fn pin(&mut self, tensor: Tensor) -> Result<NonNull<u8>, RuntimeError> {
-        let key = self.at_rest(tensor, "pin")?;
+        self.at_rest("pin")?;
+        let key = self.registry.resolve(tensor)?;
         if !self.heap.is_pinned(key) {
             self.withdraw_programs()?;
             self.heap.pin(key)?;
@@ -39,19 +39,13 @@ impl Runtime {
     /// # Errors
     /// Inside an iteration; if there is no such tensor; if the spill tier fails.
     pub fn unpin(&mut self, tensor: Tensor) -> Result<(), RuntimeError> {
-        let key = self.at_rest(tensor, "unpin")?;
+        self.at_rest("unpin")?;
+        let key = self.registry.resolve(tensor)?;
         if self.heap.is_pinned(key) {
             self.withdraw_programs()?;
             self.heap.unpin(key)?;
         }
         Ok(())
-    }
-
-    fn at_rest(&self, tensor: Tensor, call: &'static str) -> Result<Key, RuntimeError> {
-        if !matches!(self.place, Place::Rest) {
-            return Err(self.out_of_order(call, "end or abort the iteration first"));
-        }
-        self.registry.resolve(tensor)
     }
 
     /// Gives all programs up: they were planned for another arena. What was recorded stays.
@@ -96,10 +90,7 @@ impl Heap {
     fn pin(&mut self, key: Key) -> Result<(), RuntimeError> {
         let item = &self.items[&key];
         let bytes = self.space.taken_by(item.bytes);
-        if item.lost {
-            let name = short_name(&item.name);
-            return Err(RuntimeError::LostContent { name });
-        }
+        item.check_kept()?;
         let mut top = self.arena_bytes() / limits::TENSOR_ALIGN * limits::TENSOR_ALIGN;
         for (start, end) in self.pins() {
             if top - end >= bytes {

@@ -10,7 +10,7 @@ use lgm::verify::VerifiedPlan;
 use vtensor::{OpIndex, StepKind, TensorId};
 
 use super::op::Row;
-use super::score::Score;
+use super::score::{Score, mode_of};
 use super::tensor::Key;
 use crate::frozen::Frozen;
 use crate::table::AccessRow;
@@ -62,12 +62,10 @@ impl Program {
                     }
                     None => elsewhere(*key),
                 };
-                let mode = merged.iter().find(|(other, _)| other == key);
-                let (_, mode) = *mode.expect("merging drops no tensor");
                 rows.push(Row {
                     pointer,
                     bytes,
-                    mode,
+                    mode: mode_of(*key, &merged),
                 });
             }
             first_row.push(rows.len());
@@ -120,9 +118,7 @@ fn planned_accesses(frozen: &Frozen, op: usize) -> &[AccessRow] {
 
 /// Whether a plan has a step for each op of a score and no other.
 pub(super) fn fits(plan: &VerifiedPlan, score: &Score) -> bool {
-    let steps = plan.program.steps.iter().enumerate();
+    let mut steps = plan.program.steps.iter().enumerate();
     plan.program.steps.len() == score.ops().count()
-        && steps.fold(true, |fits, (index, step)| {
-            fits && step.kind == StepKind::App(OpIndex::from_index(index))
-        })
+        && steps.all(|(index, step)| step.kind == StepKind::App(OpIndex::from_index(index)))
 }

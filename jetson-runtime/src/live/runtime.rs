@@ -12,7 +12,7 @@ use vtensor::{Bytes, TensorId, limits};
 
 use super::config::Config;
 use super::garage::Garage;
-use super::heap::{Heap, Item};
+use super::heap::Heap;
 use super::iteration::Place;
 use super::link::link;
 use super::op::Row;
@@ -121,9 +121,8 @@ impl Runtime {
             return self.create_transient(desc);
         }
         let spec = Spec::new(desc);
-        let item = Item::new(Arc::clone(&spec.name), spec.bytes);
-        let key = self.registry.create(spec);
-        self.heap.items.insert(key, item);
+        let key = self.registry.create(spec.clone());
+        self.heap.admit(key, &spec);
         Ok(key.handle(0))
     }
 
@@ -212,9 +211,7 @@ impl Runtime {
         bytes: usize,
         call: &'static str,
     ) -> Result<Key, RuntimeError> {
-        if !matches!(self.place, Place::Rest) {
-            return Err(self.out_of_order(call, "end or abort the iteration first"));
-        }
+        self.at_rest(call)?;
         let key = self.registry.resolve(tensor)?;
         let spec = self.registry.spec(key).expect("it was just resolved");
         match offset.checked_add(bytes as u64) {
@@ -327,9 +324,7 @@ impl Runtime {
     /// Inside an iteration; if the file is not a program or is damaged, or does not fit the tensors
     /// that exist. Whether it fits the budget shows when it is frozen.
     pub fn load_plan(&mut self, key: ProgramKey, file: &[u8]) -> Result<(), RuntimeError> {
-        if !matches!(self.place, Place::Rest) {
-            return Err(self.out_of_order("load_plan", "end or abort the iteration first"));
-        }
+        self.at_rest("load_plan")?;
         let loaded = program_file::decode(file, &self.registry, &|key| self.heap.is_pinned(key))
             .map_err(|reason| RuntimeError::NotLoaded { key: key.0, reason })?;
         let at = self.track(key);

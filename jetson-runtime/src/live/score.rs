@@ -125,6 +125,12 @@ impl Score {
     }
 }
 
+/// The mode of a tensor in a list that names each once, this one among them.
+pub(super) fn mode_of(key: Key, merged: &[(Key, Mode)]) -> Mode {
+    let found = merged.iter().find(|(other, _)| *other == key);
+    found.expect("merging drops no tensor").1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

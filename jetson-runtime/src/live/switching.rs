@@ -4,13 +4,12 @@
 //! switch that fails is undone, but for a program that was stopped in the middle (B4): what cannot
 //! be saved then is marked as lost, by name.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use tracing::{info, warn};
 use vtensor::{Bytes, TensorId};
 
-use super::heap::{Heap, Item};
+use super::heap::Heap;
 use super::iteration::{Place, Recording};
 use super::planning::{self, Wish};
 use super::program::{self, Program};
@@ -25,6 +24,7 @@ use crate::frozen::Frozen;
 use crate::options::Options;
 use crate::planned::Planned;
 use crate::scale::to_usize;
+use crate::stats::elapsed_ns;
 
 /// Contents are carried in parts of this size.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -38,9 +38,7 @@ impl Runtime {
     /// Inside an iteration; if fewer than two equal iterations were recorded; if there is no plan,
     /// or the machine refuses what it needs.
     pub fn freeze(&mut self, key: ProgramKey) -> Result<(), RuntimeError> {
-        if !matches!(self.place, Place::Rest) {
-            return Err(self.out_of_order("freeze", "end or abort the iteration first"));
-        }
+        self.at_rest("freeze")?;
         let refuse = |reason| RuntimeError::NotPlanned { key: key.0, reason };
         let at = self.tracks.iter().position(|track| track.key == key);
         let Some(at) = at.filter(|&at| self.tracks[at].repeats >= 2) else {
@@ -83,7 +81,7 @@ impl Runtime {
         };
         self.heap.moved.ns = before;
         let planning_ns = self.stats.planning_ns - planning_ns;
-        self.stats.switch_ns += nanoseconds(start).saturating_sub(planning_ns);
+        self.stats.switch_ns += elapsed_ns(start).saturating_sub(planning_ns);
         if moved_in? {
             self.active = Some(at);
             self.stats.switches += 1;
@@ -111,7 +109,7 @@ impl Runtime {
     fn make_program(&mut self, at: usize) -> Result<bool, RuntimeError> {
         let start = Instant::now();
         let fitted = self.fitted(at);
-        self.stats.planning_ns += nanoseconds(start);
+        self.stats.planning_ns += elapsed_ns(start);
         let (planned, keys, predicted_ns) = match fitted {
             Ok(fitted) => fitted,
             Err(reason) => {
@@ -216,8 +214,7 @@ impl Runtime {
                 .registry
                 .spec(key)
                 .expect("a program's tensors are alive");
-            let item = Item::new(Arc::clone(&spec.name), spec.bytes);
-            self.heap.items.insert(key, item);
+            self.heap.admit(key, spec);
             carried = carry(
                 &mut self.heap,
                 frozen,
@@ -230,7 +227,7 @@ impl Runtime {
             }
         }
         self.heap.moved.ns = before;
-        self.stats.switch_ns += nanoseconds(start);
+        self.stats.switch_ns += elapsed_ns(start);
         if carried.is_err() {
             // It still holds all of it.
             held.iter().for_each(|(_, key)| self.heap.forget(*key));
@@ -261,8 +258,7 @@ impl Runtime {
             match event {
                 Event::Create(spec) => {
                     let key = self.registry.create_transient(spec.clone());
-                    let item = Item::new(Arc::clone(&spec.name), spec.bytes);
-                    self.heap.items.insert(key, item);
+                    self.heap.admit(key, spec);
                 }
                 Event::Destroy(key) => {
                     self.registry.destroy(*key);
@@ -296,8 +292,7 @@ impl Runtime {
                 continue;
             };
             if !key.is_transient() {
-                let item = Item::new(Arc::clone(&spec.name), spec.bytes);
-                self.heap.items.insert(key, item);
+                self.heap.admit(key, spec);
             }
             let name = spec.name.to_string();
             match carry(
@@ -326,13 +321,13 @@ impl Runtime {
             Err(error) => warn!(%error, "the program is given up"),
         }
         self.heap.moved.ns = before;
-        self.stats.switch_ns += nanoseconds(start);
+        self.stats.switch_ns += elapsed_ns(start);
         lost
     }
 
     /// The iteration leaves what was recorded: it goes on on demand.
     #[cold]
-    pub(super) fn diverge(&mut self, found: &dyn Fn() -> String) -> Result<(), RuntimeError> {
+    pub(super) fn diverge(&mut self, found: &dyn Fn() -> String) {
         let Place::Replaying(cursor) = self.place else {
             unreachable!("only a program can be left");
         };
@@ -354,7 +349,6 @@ impl Runtime {
         if self.divergences.len() < DIVERGENCES_MAX {
             self.divergences.push(divergence);
         }
-        Ok(())
     }
 }
 
@@ -391,8 +385,4 @@ fn carry(
     heap.deposit(key, &mut buffer, |offset, part| {
         frozen.fetch(content, id, offset, part)
     })
-}
-
-fn nanoseconds(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

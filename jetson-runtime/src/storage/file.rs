@@ -7,13 +7,14 @@ use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::errno::Errno;
-use nix::fcntl::{FallocateFlags, fallocate, posix_fallocate};
+use nix::fcntl::posix_fallocate;
 use nix::libc;
 use nix::sys::statfs::{FsType, TMPFS_MAGIC, fstatfs};
 use nix::sys::statvfs::fstatvfs;
 use vtensor::Bytes;
 
 use crate::error::RuntimeError;
+use crate::memory;
 
 /// How often in a row the kernel may interrupt a request for space.
 const INTERRUPTIONS_MAX: u32 = 1000;
@@ -134,8 +135,7 @@ impl SpillFile {
             return Ok(());
         }
         let (offset, length) = self.range(start, bytes)?;
-        let punch = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-        match fallocate(&self.file, punch, offset, length) {
+        match memory::punch_hole(&self.file, offset, length) {
             // A file system without holes keeps the space: no harm but the space.
             Err(Errno::EOPNOTSUPP) => Ok(()),
             punched => punched,
@@ -144,7 +144,7 @@ impl SpillFile {
 
     /// The disk that the system holds for the file now.
     pub(crate) fn allocated(&self) -> Result<Bytes, Errno> {
-        crate::memory::file_allocated(&self.file)
+        memory::file_allocated(&self.file)
     }
 
     /// A range as the kernel takes it.

@@ -14,7 +14,7 @@ use vtensor::{OpIndex, Place, StepCounts, StepKind, TensorId, WindowId};
 
 use self::copies::Copies;
 use self::homes::Homes;
-use self::slots::Slots;
+pub(crate) use self::slots::{Slots, Spans, whole_iteration};
 use self::traffic::Traffic;
 use self::windows::{Numbered, Spot, Windows};
 use crate::count::to_i64;
@@ -81,7 +81,7 @@ pub fn emit(layout: &Layout<'_>, pool: &Pool, units: &Units, skeleton: &Skeleton
         page_bytes: page,
         piece_bytes: units.piece,
         arena_pages: arena,
-        spill_bytes: slots.bytes,
+        spill_bytes: slots.bytes(),
         steps: steps(stays, &waits.steps, &copies, skeleton),
         outs: copies.outs(),
         ins: copies.ins(&waits.ins),

@@ -20,7 +20,6 @@
 mod places;
 mod program;
 mod residences;
-mod slots;
 
 use vtensor::{Bytes, PageBytes};
 

@@ -10,8 +10,8 @@ use vtensor::{
 use super::Arena;
 use super::places::Waits;
 use super::residences::Residences;
-use super::slots::Slots;
 use crate::count::{to_i64, to_u32};
+use crate::emit::{Slots, Spans, whole_iteration};
 use crate::graph::{Graph, Holding};
 use crate::moves::Move;
 use crate::packing::Packing;
@@ -35,7 +35,7 @@ impl Parts<'_> {
         let pages = u32::try_from(page.pages_for(Bytes(self.packing.height.max(1))))
             .expect("an arena has less than 2^32 pages");
         let moves = &self.timed.schedule.moves;
-        let slots = Slots::new(graph, moves);
+        let slots = slots(graph, moves);
         let align = sub_page_align(page);
         let schedule = &self.timed.schedule;
         let waits = Waits::new(graph, schedule, self.residences, self.packing, align);
@@ -97,7 +97,7 @@ impl Parts<'_> {
                 pieces: self.whole(m.tensor),
                 bytes: m.bytes,
                 source: self.place(self.residences.ended_by(out.row)),
-                slot: slots.slot(m.tensor, m.pieces),
+                slot: slots.at(m.tensor, 0),
             }
         });
         outs.collect()
@@ -119,7 +119,7 @@ impl Parts<'_> {
                 pieces: self.whole(m.tensor),
                 bytes: m.bytes,
                 destination: self.place(self.residences.begun_by(queued.row)),
-                slot: slots.slot(m.tensor, m.pieces),
+                slot: slots.at(m.tensor, 0),
                 after_out,
             }
         });
@@ -209,7 +209,7 @@ impl Parts<'_> {
                 tensor,
                 pieces,
                 place: residence.map(|residence| self.place(residence)),
-                slot: in_slot.then(|| slots.slot(tensor, PieceRun { first: 0, count: 1 })),
+                slot: in_slot.then(|| slots.at(tensor, 0)),
             });
         }
         rows
@@ -232,4 +232,17 @@ fn never_decreasing(waits: Vec<i64>, per_iteration: i64) -> Vec<i64> {
             count
         })
         .collect()
+}
+
+/// Where whole tensors go in the spill tier.
+fn slots(graph: &Graph<'_>, moves: &[Move]) -> Slots {
+    let mut spans = Spans::new(graph.skeleton);
+    for m in moves.iter().filter(|m| m.out || m.read) {
+        assert_eq!(m.pieces.first, 0, "tensors move as a whole");
+        spans.add(m.tensor, 0, m.away());
+    }
+    for (tensor, _) in graph.held(Holding::Parked) {
+        spans.add(tensor, 0, whole_iteration(graph));
+    }
+    spans.pack(graph.skeleton, graph.page)
 }

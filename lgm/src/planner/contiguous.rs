@@ -2,10 +2,9 @@
 
 use vtensor::PageBytes;
 
-use super::ground::POOL_SHARES;
+use super::ground::{best_share, needed_pages};
 use super::need::{Need, PlanError};
 use super::{Found, Planned, Request, finish};
-use crate::demand::op_pages;
 use crate::graph::{Granularity, Graph};
 use crate::packed;
 use crate::pool::Pool;
@@ -13,7 +12,8 @@ use crate::pool::Pool;
 /// Plans. Tensors are counted in small units, and `page` is only what the program's arena is made
 /// of.
 pub(super) fn plan(request: &Request<'_>, page: PageBytes) -> Result<Planned, PlanError> {
-    let (graph, pool) = graph_and_pool(request, page.min(packed::POOL_OF));
+    let graph = best_graph(request, page.min(packed::POOL_OF));
+    let pool = Pool::pack(&graph);
     let need = Need::largest(request.skeleton, &graph, &pool);
     let arena = packed::Arena {
         bytes: request.budget,
@@ -48,30 +48,14 @@ pub(super) fn plan(request: &Request<'_>, page: PageBytes) -> Result<Planned, Pl
 
 /// The graph, with as many small tensors in the pool as leave room for every op. They are those
 /// below a share of a page, or of [`packed::POOL_OF`] if that is less.
-fn graph_and_pool<'a>(request: &Request<'a>, pool_of: PageBytes) -> (Graph<'a>, Pool) {
-    let with_share = |share| {
+fn best_graph<'a>(request: &Request<'a>, pool_of: PageBytes) -> Graph<'a> {
+    best_share(request.budget.0 / packed::UNIT.get(), |share| {
         let granularity = Granularity {
             page: packed::UNIT,
             pool_below: pool_of.get() / share,
             park_unused: true,
         };
         let graph = Graph::new(request.skeleton, granularity);
-        let pool = Pool::pack(&graph);
-        let largest = op_pages(&graph).into_iter().max().unwrap_or(0);
-        let needed = u64::from(pool.pages(packed::UNIT))
-            + u64::try_from(largest).expect("pages are not negative");
-        (needed, graph, pool)
-    };
-    let units = request.budget.0 / packed::UNIT.get();
-    let mut best = with_share(POOL_SHARES[0]);
-    for share in &POOL_SHARES[1..] {
-        if best.0 <= units {
-            break;
-        }
-        let other = with_share(*share);
-        if other.0 < best.0 {
-            best = other;
-        }
-    }
-    (best.1, best.2)
+        (needed_pages(&graph), graph)
+    })
 }

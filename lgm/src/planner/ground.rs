@@ -11,7 +11,7 @@ use crate::share::{Terms, Units};
 use crate::tricks::Tricks;
 
 /// Tensors below this share of a page live in the pool; the first is the best for most models.
-pub(super) const POOL_SHARES: [u64; 4] = [4, 8, 16, 2];
+const POOL_SHARES: [u64; 4] = [4, 8, 16, 2];
 
 /// What a plan stands on: the units, and which of them are too small for pages.
 pub(super) struct Ground {
@@ -24,21 +24,10 @@ impl Ground {
     /// used, but they never leave.
     pub(super) fn new(request: &Request<'_>, page: PageBytes, tricks: Tricks) -> Self {
         let budget_pages = request.budget.0 / page.get();
-        let mut best: Option<(u64, Self)> = None;
-        for share in POOL_SHARES {
-            if best
-                .as_ref()
-                .is_some_and(|(needed, _)| *needed <= budget_pages)
-            {
-                break;
-            }
+        best_share(budget_pages, |share| {
             let ground = Self::with_share(request, page, tricks, share);
-            let needed = ground.needed_pages();
-            if best.as_ref().is_none_or(|(fewest, _)| needed < *fewest) {
-                best = Some((needed, ground));
-            }
-        }
-        best.expect("there are shares").1
+            (needed_pages(&ground.graph()), ground)
+        })
     }
 
     fn with_share(request: &Request<'_>, page: PageBytes, tricks: Tricks, share: u64) -> Self {
@@ -63,12 +52,30 @@ impl Ground {
     pub(super) fn graph(&self) -> Graph<'_> {
         Graph::new(&self.units.skeleton, self.granularity)
     }
+}
 
-    /// Pages that the largest op needs, beside the pool.
-    fn needed_pages(&self) -> u64 {
-        let graph = self.graph();
-        let largest = op_pages(&graph).into_iter().max().unwrap_or(0);
-        u64::from(Pool::pack(&graph).pages(graph.page))
-            + u64::try_from(largest).expect("pages are not negative")
+/// The first share of a page for the pool with which every op fits into so many pages, or else the
+/// one with which the largest op needs the fewest. `make` says how many that are.
+pub(super) fn best_share<T>(budget_pages: u64, make: impl Fn(u64) -> (u64, T)) -> T {
+    let mut best: Option<(u64, T)> = None;
+    for share in POOL_SHARES {
+        if best
+            .as_ref()
+            .is_some_and(|(needed, _)| *needed <= budget_pages)
+        {
+            break;
+        }
+        let next = make(share);
+        if best.as_ref().is_none_or(|(fewest, _)| next.0 < *fewest) {
+            best = Some(next);
+        }
     }
+    best.expect("there are shares").1
+}
+
+/// Pages that the largest op needs together with the pool.
+pub(super) fn needed_pages(graph: &Graph<'_>) -> u64 {
+    let largest = op_pages(graph).into_iter().max().unwrap_or(0);
+    u64::from(Pool::pack(graph).pages(graph.page))
+        + u64::try_from(largest).expect("pages are not negative")
 }
