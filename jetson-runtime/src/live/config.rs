@@ -2,7 +2,7 @@
 
 use lgm::policy::Policy;
 use lgm::profile::Link;
-use vtensor::{Bytes, PageBytes};
+use vtensor::{Bytes, Kinds, PageBytes};
 
 use crate::fault::Fault;
 use crate::spill::Spill;
@@ -25,6 +25,14 @@ pub struct Config {
     pub spill: Spill,
     /// How a spill file is used.
     pub storage: StorageOptions,
+    /// Persistent tensors of these kinds never leave the arena: each has its place for life, taken
+    /// from the budget of everything else. `None` is [`Kinds::MODEL`] with a spill file, so that a
+    /// fault of the disk can cost an iteration but not the model, and nothing with host memory.
+    /// Without a budget nothing moves anyway.
+    pub keep: Option<Kinds>,
+    /// What frozen programs may write to a spill file in a day, for flash wears out: a program that
+    /// would write more, at the pace that the cost model sees, is refused. `None` is no limit.
+    pub written_per_day_max: Option<Bytes>,
     /// What tensors may take of the spill tier while nothing is frozen. `None` is what the machine
     /// has free. A frozen program takes exactly what it needs, beside this.
     pub spill_bytes_max: Option<Bytes>,
@@ -49,6 +57,8 @@ impl Default for Config {
             page: None,
             spill: Spill::Ram,
             storage: StorageOptions::default(),
+            keep: None,
+            written_per_day_max: None,
             spill_bytes_max: None,
             warmup: 3,
             link: None,
@@ -65,6 +75,15 @@ impl Config {
         match self.budget {
             Some(_) => self.policy,
             None => Policy::None,
+        }
+    }
+
+    /// What never leaves the arena.
+    pub(super) const fn effective_keep(&self) -> Kinds {
+        match (self.budget, self.keep, &self.spill) {
+            (None, ..) | (_, None, Spill::Ram) => Kinds::NONE,
+            (_, Some(keep), _) => keep,
+            (_, None, Spill::File(_)) => Kinds::MODEL,
         }
     }
 }

@@ -35,6 +35,8 @@ pub struct RuntimeStats {
     pub divergences: u64,
     /// Bytes of tensors that wait in the spill tier outside of any program now.
     pub garage: Bytes,
+    /// Bytes of tensors that have a place in the arena for good now.
+    pub pinned: Bytes,
 }
 
 impl RuntimeStats {
