@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use jetson_runtime::{Config, Integrity, Spill, StorageOptions};
 use lgm::policy::Policy;
-use vtensor::{Bytes, PageBytes};
+use vtensor::{Bytes, Kinds, PageBytes};
 
 use crate::arguments::{invalid, not_null, text, text_or_empty};
 use crate::extensible::Extensible;
@@ -46,6 +46,8 @@ pub const VT_SPILL_FILE: u32 = 2;
 pub const VT_CONFIG_SPILL_READABLE: u32 = 1;
 /// A `spill_dir` whose files are in memory is accepted.
 pub const VT_CONFIG_SPILL_IN_MEMORY: u32 = 2;
+/// Parameters, optimizer state and buffers go to a spill file, too.
+pub const VT_CONFIG_SPILL_MODEL: u32 = 4;
 
 /// `vt_config`.
 #[repr(C)]
@@ -81,6 +83,8 @@ pub struct VtConfig {
     pub flags: u32,
     /// What chooses the moves; NULL: `vtensor`.
     pub policy: *const c_char,
+    /// What frozen programs may write to a spill file in a day; 0: no limit.
+    pub spill_write_bytes_per_day_max: u64,
 }
 
 // SAFETY: `repr(C)`, the size first; numbers, raw pointers, and a function pointer that may be
@@ -120,7 +124,8 @@ impl VtConfig {
     /// Its texts are NULL or C strings.
     pub(crate) unsafe fn read(&self) -> Result<(Config, Option<Sink>), Status> {
         self.supported()?;
-        let unknown = self.flags & !(VT_CONFIG_SPILL_READABLE | VT_CONFIG_SPILL_IN_MEMORY);
+        let known = VT_CONFIG_SPILL_READABLE | VT_CONFIG_SPILL_IN_MEMORY | VT_CONFIG_SPILL_MODEL;
+        let unknown = self.flags & !known;
         if unknown != 0 {
             return Err(invalid(format_args!(
                 "{CALL}->flags has unknown bits, {unknown:#x}"
@@ -133,6 +138,9 @@ impl VtConfig {
             // SAFETY: handed on from this function's caller.
             spill: unsafe { self.spill() }?,
             spill_bytes_max: (self.spill_bytes_max != 0).then_some(Bytes(self.spill_bytes_max)),
+            keep: (self.flags & VT_CONFIG_SPILL_MODEL != 0).then_some(Kinds::NONE),
+            written_per_day_max: (self.spill_write_bytes_per_day_max != 0)
+                .then_some(Bytes(self.spill_write_bytes_per_day_max)),
             warmup: match self.warmup_iterations {
                 0 => defaults.warmup,
                 1 => {

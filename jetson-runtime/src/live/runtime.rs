@@ -257,8 +257,11 @@ impl Runtime {
     pub fn programs(&self) -> Vec<ProgramReport> {
         let report = |track: &Track| {
             let plan = track.program.as_ref().map(|p| &p.frozen.parts.plan);
+            let persistent = track.score.persistent().into_iter();
+            let bytes = persistent.filter_map(|key| Some(self.registry.spec(key)?.bytes));
             ProgramReport {
                 key: track.key,
+                peak: Bytes(track.score.peak(bytes.sum())),
                 repeats: track.repeats,
                 frozen: track.program.is_some(),
                 refusal: track.refusal.clone(),
@@ -270,6 +273,7 @@ impl Runtime {
                     (plan.program.arena_pages, Bytes(page))
                 }),
                 policy: plan.map(|plan| plan.origin.policy.clone()),
+                digest: track.program.as_ref().map(|program| program.digest),
             }
         };
         self.tracks.iter().map(report).collect()
