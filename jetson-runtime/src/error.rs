@@ -229,8 +229,8 @@ pub enum RuntimeError {
     /// A program would write more to a spill file than it may.
     #[error(
         "a program for iterations of kind {key} writes {written} in each of them, {per_day} a day \
-         at the pace that is predicted; {max} are allowed: raise the budget, run at most \
-         {iterations} a day and allow more, or spill to host memory"
+         at the pace that is predicted; {max} are allowed, enough for {iterations} iterations: \
+         raise the budget, allow more, or spill to host memory"
     )]
     Wear {
         /// The kind of iteration.
@@ -241,7 +241,7 @@ pub enum RuntimeError {
         per_day: Bytes,
         /// What is allowed in a day.
         max: Bytes,
-        /// Iterations that may be run in a day.
+        /// How many iterations that is enough for.
         iterations: u64,
     },
     /// A saved program cannot be used.

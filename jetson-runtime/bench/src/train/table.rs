@@ -121,7 +121,7 @@ fn notes(report: &TrainReport) -> String {
 /// What a run kept in memory, and what it wrote to flash.
 fn storage(run: &RunReport) -> String {
     let mut text = String::new();
-    if let (Some(step), Some(day)) = (run.written_per_step_bytes, run.written_per_day_bytes) {
+    if let (Some(step @ 1..), Some(day)) = (run.written_per_step_bytes, run.written_per_day_bytes) {
         let (step, day) = (Bytes(step), Bytes(day));
         let _ = writeln!(text, "{} writes {step} a step, {day} a day.", run.policy);
     }
