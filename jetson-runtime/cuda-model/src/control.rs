@@ -11,6 +11,7 @@ use libloading::Library;
 
 use crate::ModelError;
 use crate::library::{copy_without, library};
+use crate::profile::Profile;
 use crate::stamp;
 
 /// How a call is to fail.
@@ -73,7 +74,7 @@ functions! {
 
 impl Control {
     /// A machine of its own with the device `profile`: `orin`, `thor`, `gh200`, `rtx-linux`,
-    /// `rtx-wsl` or `nano`.
+    /// `rtx-wsl` or `nano`. Its driver lacks the functions that its version lacks.
     ///
     /// # Errors
     /// If the library is not there or cannot be loaded, or if there is no such profile.
@@ -81,12 +82,16 @@ impl Control {
         Self::without(profile, &[])
     }
 
-    /// A machine of its own whose driver lacks these functions.
+    /// A machine of its own whose driver also lacks these functions.
     ///
     /// # Errors
     /// As [`new`](Self::new), and if the model has no such function to lack.
     pub fn without(profile: &str, functions: &[&str]) -> Result<Self, ModelError> {
-        let control = Self::open(&copy_without(functions)?)?;
+        let mut missing = functions.to_vec();
+        if let Some(profile) = Profile::named(profile) {
+            missing.extend(profile.missing().map(|name: &str| name));
+        }
+        let control = Self::open(&copy_without(&missing)?)?;
         control.reset(profile)?;
         Ok(control)
     }
@@ -133,7 +138,8 @@ impl Control {
         &self.path
     }
 
-    /// Forgets everything, and becomes a machine with this device. Nothing may be using it.
+    /// Forgets everything, and becomes a machine with this device. Nothing may be using it. Which
+    /// functions it has does not change.
     ///
     /// # Errors
     /// If there is no such profile.

@@ -58,7 +58,9 @@ impl Driver {
     ) -> Result<Resolved, Status> {
         let kind = self.space.around(address).map(|region| region.kind);
         let found = match kind {
-            Some(kind) if !kind.on_device() => Err(Fault::HostOnly(address)),
+            Some(Kind::Registered) if !self.profile.host_pointer_registered => {
+                Err(Fault::HostOnly(address))
+            }
             _ => self.space.resolve(address, bytes, access),
         };
         found.map_err(|fault| self.fault(what, fault))

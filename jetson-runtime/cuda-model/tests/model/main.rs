@@ -3,4 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics says where")]
 
 mod api;
+mod faults;
+mod managed;
+mod misuse;
+mod order;
+mod profiles;
 mod smoke;
+mod stress;
+mod vmm;
