@@ -15,10 +15,11 @@ mod kernel;
 mod library;
 mod memory;
 mod profile;
+mod residency;
 mod space;
 mod stamp;
 mod status;
 
-pub use control::{Control, Failing};
+pub use control::{Control, Failing, Managed};
 pub use error::ModelError;
 pub use library::library;

@@ -97,6 +97,9 @@ impl Driver {
         let id = self.new_allocation();
         self.space
             .add(Region::whole(kind, start, shown_at, bytes, id));
+        if kind == Kind::Managed {
+            self.residency.allocate(id);
+        }
         let block = Block {
             id,
             kind,
@@ -158,6 +161,7 @@ impl Driver {
             self.space.remove(device);
         }
         self.order.forget(block.id);
+        self.residency.free(block.id);
         drop(block.shown);
         if let Some(span) = block.addresses {
             // Nobody may touch them any more, not even the host.

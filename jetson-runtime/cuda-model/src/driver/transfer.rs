@@ -191,8 +191,16 @@ impl Driver {
         let what = "cuMemsetD8Async";
         let to = self.on_device(what, to, bytes, Access::ReadWrite)?;
         let touches = modes(&to.parts, Mode::Write);
+        self.compute_touches(&touches);
         let to = to.places;
         self.submit(stream, what, &touches, Command::Set { to, value })
+    }
+
+    /// A kernel touches bytes, which brings managed ones to the device.
+    pub(super) fn compute_touches(&mut self, touches: &[(Part, Mode)]) {
+        for (part, _) in touches {
+            self.residency.touch(part.allocation, &part.range);
+        }
     }
 
     /// Work of a line that touches bytes now.

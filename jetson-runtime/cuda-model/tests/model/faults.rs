@@ -23,7 +23,16 @@ fn the_nth_call_fails_and_does_nothing() {
     api.control.inject("cuInit", 1, Failing::Now, 2).unwrap();
     api.control.clear_faults().unwrap();
     assert!(api.init().is_ok());
-    assert!(api.control.inject("a\0b", 1, Failing::Now, 2).is_err());
+    for name in ["a\0b", "cuNothing", ""] {
+        assert!(
+            api.control.inject(name, 1, Failing::Now, 2).is_err(),
+            "{name:?}"
+        );
+    }
+    assert!(
+        api.control.elide("cuMemFree_v2", 1).is_err(),
+        "it orders nothing"
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod api;
 mod faults;
+mod load;
 mod managed;
 mod misuse;
 mod order;

@@ -76,3 +76,38 @@ fn only_managed_memory_can_be_told_where_to_be() {
     assert_eq!(api.prefetch(managed, BYTES, Location(9, 0), 0), Err(1));
     assert_eq!(api.prefetch(managed, BYTES + 1, Location(1, 0), 0), Err(1));
 }
+
+#[test]
+fn what_is_on_the_device_is_counted() {
+    let api = Api::new("rtx-linux");
+    let stream = api.stream().unwrap();
+    let (module, [fill, _, _]) = api.kernels();
+    let memory = api.alloc_managed(10 * BYTES).unwrap();
+    let counts = || {
+        let managed = api.control.managed().unwrap();
+        let counts = [
+            managed.resident,
+            managed.resident_max,
+            managed.faulted,
+            managed.prefetched,
+        ];
+        counts.map(|bytes| bytes / BYTES as u64)
+    };
+    api.prefetch(memory, 4 * BYTES, Location(1, 0), stream)
+        .unwrap();
+    api.launch(fill, stream, &[memory, 6 * BYTES as u64, 1, 1, 0])
+        .unwrap();
+    assert_eq!(counts(), [6, 6, 2, 4]);
+    api.prefetch(memory, 3 * BYTES, Location(2, 0), stream)
+        .unwrap();
+    api.discard(memory + 5 * BYTES as u64, BYTES, stream)
+        .unwrap();
+    api.set(memory, 1, BYTES, stream).unwrap();
+    assert_eq!(counts(), [3, 6, 3, 4]);
+    api.sync_stream(stream).unwrap();
+    api.free(memory).unwrap();
+    assert_eq!(counts(), [0, 6, 3, 4]);
+    api.destroy_stream(stream).unwrap();
+    api.unload(module).unwrap();
+    api.end_clean();
+}

@@ -294,3 +294,21 @@ fn every_wait_of_a_ring_is_needed_and_its_lack_is_seen() {
         assert!(rules.contains(&"race".to_owned()), "wait {nth}: {rules:?}");
     }
 }
+
+#[test]
+fn the_work_of_a_destroyed_stream_can_be_waited_for() {
+    for waits in [true, false] {
+        let pair = Pair::new();
+        let api = &pair.api;
+        let stream = api.stream().unwrap();
+        let memory = api.alloc(BYTES).unwrap();
+        api.control.jitter(3, 2_000_000).unwrap();
+        api.set(memory, 1, BYTES, stream).unwrap();
+        api.destroy_stream(stream).unwrap();
+        if waits {
+            api.synchronize().unwrap();
+        }
+        api.free(memory).unwrap();
+        assert_eq!(pair.end().is_empty(), waits);
+    }
+}
