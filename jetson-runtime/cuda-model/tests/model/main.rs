@@ -1,0 +1,14 @@
+//! The model, through its C ABI, as a program meets it.
+
+#![allow(clippy::unwrap_used, reason = "a test that panics says where")]
+
+mod api;
+mod faults;
+mod load;
+mod managed;
+mod misuse;
+mod order;
+mod profiles;
+mod smoke;
+mod stress;
+mod vmm;
