@@ -8,8 +8,10 @@ use crate::tree::File;
 const CRATES: &[(&str, &[&str])] = &[
     ("vtensor", &[]),
     ("lgm", &["vtensor"]),
-    ("jetson-runtime", &["vtensor", "lgm"]),
-    ("vtensor-bench", &["vtensor", "lgm", "jetson-runtime"]),
+    // A test-only member: it stands for the driver, and knows nothing of what it tests.
+    ("cuda-model", &[]),
+    ("jetson-runtime", &["vtensor", "lgm", "cuda-model"]),
+    ("vtensor-bench", &["vtensor", "lgm", "jetson-runtime", "cuda-model"]),
     ("ffi-c-api", &["vtensor", "lgm", "jetson-runtime"]),
 ];
 

@@ -1,0 +1,111 @@
+//! A stream: a queue and the thread that works it off.
+//!
+//! Guarantees: commands are done in the order in which they were pushed; a stream that is closed
+//! does what it was given, and its thread ends then.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use super::command::Queued;
+use super::hardware::Hardware;
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<Queued>,
+    pushed: u64,
+    done: u64,
+    closed: bool,
+}
+
+/// The queue, as the driver and other streams see it.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    number: u32,
+    queue: Mutex<Queue>,
+    pushed: Condvar,
+    advanced: Condvar,
+}
+
+impl Stream {
+    /// Starts the thread of a stream. The number sets its jitter.
+    pub(crate) fn start(
+        number: u32,
+        hardware: Arc<Hardware>,
+    ) -> std::io::Result<(Arc<Self>, JoinHandle<()>)> {
+        let stream = Arc::new(Self {
+            number,
+            queue: Mutex::default(),
+            pushed: Condvar::new(),
+            advanced: Condvar::new(),
+        });
+        let shared = Arc::clone(&stream);
+        let thread = thread::Builder::new()
+            .name(format!("stream {number}"))
+            .spawn(move || shared.work(&hardware))?;
+        Ok((stream, thread))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self, hardware: &Hardware) {
+        let mut queue = self.lock();
+        loop {
+            if let Some(command) = queue.waiting.pop_front() {
+                let number = queue.done;
+                drop(queue);
+                hardware.jitter(self.number, number);
+                command.execute(hardware);
+                queue = self.lock();
+                queue.done += 1;
+                self.advanced.notify_all();
+            } else if queue.closed {
+                return;
+            } else {
+                queue = self
+                    .pushed
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Enqueues a command.
+    pub(crate) fn push(&self, command: Queued) {
+        let mut queue = self.lock();
+        assert!(!queue.closed, "nothing is pushed to a closed stream");
+        queue.waiting.push_back(command);
+        queue.pushed += 1;
+        self.pushed.notify_one();
+    }
+
+    /// How many commands were enqueued so far.
+    pub(crate) fn pushed(&self) -> u64 {
+        self.lock().pushed
+    }
+
+    /// Whether all that was enqueued is done.
+    pub(crate) fn idle(&self) -> bool {
+        let queue = self.lock();
+        queue.done == queue.pushed
+    }
+
+    /// Blocks until so many commands are done.
+    pub(crate) fn wait_for(&self, count: u64) {
+        let mut queue = self.lock();
+        while queue.done < count {
+            queue = self
+                .advanced
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Lets the thread end when it has done what it was given.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.pushed.notify_one();
+    }
+}

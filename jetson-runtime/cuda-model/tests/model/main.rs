@@ -1,0 +1,6 @@
+//! The model, through its C ABI, as a program meets it.
+
+#![allow(clippy::unwrap_used, reason = "a test that panics says where")]
+
+mod api;
+mod smoke;
