@@ -14,6 +14,7 @@
 //! | [`options`] | what an application may choose |
 //! | [`planned`] | the phase before, and the freeze |
 //! | [`frozen`], [`step`] | the step path |
+//! | `course` | where the application is, and whether a call fits there |
 //! | [`boundary`] | reads, writes and numbers between iterations |
 //! | [`failed`], `residency`, `ledger` | the phase after: what is intact, and where |
 //! | `content` | where persistent bytes are while nothing moves |
@@ -21,6 +22,7 @@
 //! | `engine` | the threads that copy |
 //! | `counters`, `waiting` | how application and engines speak |
 //! | `copier`, [`throttle`], [`fault`] | one copy, and adaptors on it |
+//! | `places` | what backends answer differently: addresses, and bytes at rest |
 //! | `arena`, `window_map`, `region` | pages, and the addresses that they have |
 //! | [`spill`], [`storage`] | where pieces go |
 //! | `scale` | from planned to executed sizes |
@@ -58,13 +60,14 @@
 //! }
 //! ```
 //!
-//! Limits: Linux, 64 bits. *Not here*: planning and proving (crate `lgm`), recording, CUDA.
+//! Limits: Linux, 64 bits. *Not here*: planning and proving (crate `lgm`).
 
 mod arena;
 pub mod boundary;
 mod content;
 mod copier;
 mod counters;
+mod course;
 mod engine;
 pub mod error;
 pub mod failed;
@@ -75,6 +78,7 @@ mod ledger;
 pub mod live;
 pub mod memory;
 pub mod options;
+mod places;
 pub mod planned;
 mod region;
 mod residency;
