@@ -4,4 +4,8 @@ SUMMARY = "Everything of vTensor that a device needs"
 PACKAGE_ARCH = "${MACHINE_ARCH}"
 inherit packagegroup vtensor-rust
 
-RDEPENDS:${PN} = "vtensor vtensor-bench"
+RDEPENDS:${PN} = "\
+    vtensor \
+    vtensor-bench \
+    ${@bb.utils.contains('DISTRO_FEATURES', 'systemd', 'vtensor-probe', '', d)} \
+"

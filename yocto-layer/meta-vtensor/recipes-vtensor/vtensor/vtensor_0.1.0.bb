@@ -27,14 +27,20 @@ VTENSOR_SRC_URI ?= "\
     file://vtensor;subdir=${VTENSOR_DIR} \
 "
 FILESEXTRAPATHS:prepend := "${VTENSOR_CHECKOUT}:"
-SRC_URI = "${VTENSOR_SRC_URI}"
+SRC_URI = "\
+    ${VTENSOR_SRC_URI} \
+    file://vtensor-probe.service \
+    file://vtensor.tmpfiles \
+    file://vtensor.toml \
+"
 
 require vtensor-crates.inc
 
 # Sources are unpacked to UNPACKDIR where the series has one, and to WORKDIR before.
-S = "${@d.getVar('UNPACKDIR') or d.getVar('WORKDIR')}/${VTENSOR_DIR}"
+VTENSOR_UNPACKDIR = "${@d.getVar('UNPACKDIR') or d.getVar('WORKDIR')}"
+S = "${VTENSOR_UNPACKDIR}/${VTENSOR_DIR}"
 
-inherit cargo vtensor-rust
+inherit cargo systemd useradd vtensor-rust
 
 COMPATIBLE_HOST = "(aarch64|x86_64).*-linux"
 
@@ -57,8 +63,36 @@ do_install() {
     # Everything is built: cargo is not asked again.
     oe_runmake install DESTDIR='${D}' CARGO=true
     install -D -m 0755 ${B}/target/${CARGO_TARGET_SUBDIR}/vtensor-bench ${D}${bindir}/vtensor-bench
+    install -D -m 0644 ${VTENSOR_UNPACKDIR}/vtensor.toml ${D}${sysconfdir}/vtensor.toml
+
+    if ${@bb.utils.contains('DISTRO_FEATURES', 'systemd', 'true', 'false', d)}; then
+        install -d ${D}${systemd_system_unitdir}
+        sed 's|/usr/bin/|${bindir}/|' ${VTENSOR_UNPACKDIR}/vtensor-probe.service \
+            > ${D}${systemd_system_unitdir}/vtensor-probe.service
+        chmod 0644 ${D}${systemd_system_unitdir}/vtensor-probe.service
+        install -D -m 0644 ${VTENSOR_UNPACKDIR}/vtensor.tmpfiles \
+            ${D}${nonarch_libdir}/tmpfiles.d/vtensor.conf
+    fi
 }
 
-PACKAGES =+ "${PN}-bench"
+PACKAGES =+ "${PN}-bench ${PN}-probe"
+CONFFILES:${PN} = "${sysconfdir}/vtensor.toml"
+
 SUMMARY:${PN}-bench = "Plans, proves, replays and trains inside a memory budget"
 FILES:${PN}-bench = "${bindir}/vtensor-bench"
+
+# The boot service, where there is systemd.
+SUMMARY:${PN}-probe = "Looks at the device at boot, for every program that uses vTensor"
+FILES:${PN}-probe = "\
+    ${systemd_system_unitdir}/vtensor-probe.service \
+    ${nonarch_libdir}/tmpfiles.d/vtensor.conf \
+"
+RDEPENDS:${PN}-probe = "${PN}-bench"
+SYSTEMD_PACKAGES = "${PN}-probe"
+SYSTEMD_SERVICE:${PN}-probe = "vtensor-probe.service"
+USERADD_PACKAGES = "${PN}-probe"
+GROUPADD_PARAM:${PN}-probe = "--system vtensor"
+USERADD_PARAM:${PN}-probe = "\
+    --system --no-create-home --home-dir ${localstatedir}/lib/vtensor --shell /sbin/nologin \
+    --gid vtensor vtensor \
+"
