@@ -86,7 +86,11 @@ enum {
  */
 typedef void (*vt_log_fn)(void *user, vt_log_level level, const char *source, const char *message);
 
-/* How a runtime is built. Zero is the default of every member. */
+/*
+ * How a runtime is built. Zero is the default of every member: what the device's owner has set for
+ * all programs, in /etc/vtensor.toml or the environment (vtensor(3) has the options), else what is
+ * said here.
+ */
 typedef struct vt_config {
     /* sizeof(vt_config). */
     size_t size;

@@ -1,5 +1,7 @@
 //! What an application may choose about a runtime.
 
+use std::path::PathBuf;
+
 use lgm::policy::Policy;
 use lgm::profile::Link;
 use vtensor::{Bytes, Kinds, PageBytes};
@@ -39,8 +41,12 @@ pub struct Config {
     /// Equal iterations in a row before a program is made of them, at least 2. Their op durations
     /// are what the planner knows of time, so more are steadier.
     pub warmup: u32,
-    /// The link to the spill tier as the planner sees it. `None` is the throttle's, or measured.
+    /// The link to the spill tier as the planner sees it. `None` is the throttle's, or the
+    /// profile's, or measured.
     pub link: Option<Link>,
+    /// The profile of the device, as it was found at boot; one that is missing or does not hold is
+    /// not used.
+    pub profile: Option<PathBuf>,
     /// The pace of all copies; `None` is as fast as the machine copies.
     pub throttle: Option<Throttle>,
     /// Limits on what the windows of programs may take from the kernel.
@@ -62,6 +68,7 @@ impl Default for Config {
             spill_bytes_max: None,
             warmup: 3,
             link: None,
+            profile: None,
             throttle: None,
             limits: MapLimits::default(),
             fault: None,
