@@ -14,7 +14,7 @@ use crate::pool::Pool;
 pub(super) fn plan(request: &Request<'_>, page: PageBytes) -> Result<Planned, PlanError> {
     let graph = best_graph(request, page.min(packed::POOL_OF));
     let pool = Pool::pack(&graph);
-    let need = Need::largest(request.skeleton, &graph, &pool);
+    let need = Need::largest(request.skeleton, &graph, &pool, request.policy);
     let arena = packed::Arena {
         bytes: request.budget,
         page,

@@ -104,7 +104,7 @@ pub fn plan_with(request: &Request<'_>, tricks: Tricks) -> Result<Planned, PlanE
     } else {
         request.budget.0 / page.get()
     };
-    let need = Need::largest(request.skeleton, &graph, &pool);
+    let need = Need::largest(request.skeleton, &graph, &pool, request.policy);
     if need.all_pages() > arena {
         return Err(PlanError::OpTooLarge {
             need,
