@@ -58,7 +58,7 @@ impl Runtime {
     ///
     /// # Errors
     /// If the machine does not have it, or the spill tier cannot be used.
-    pub fn new(config: Config) -> Result<Self, RuntimeError> {
+    pub fn new(mut config: Config) -> Result<Self, RuntimeError> {
         let page = system_page();
         let (arena, claimed) = match config.budget {
             Some(budget) => {
@@ -72,7 +72,8 @@ impl Runtime {
             }
         };
         let arena = Arc::new(arena);
-        let link = link(&config)?;
+        let (link, request_bytes) = link(&config)?;
+        config.storage.request_bytes = config.storage.request_bytes.or(request_bytes);
         let garage = Garage::new(&config.spill, &config.storage, config.spill_bytes_max)?;
         let options = EngineOptions {
             duplex: link.duplex,

@@ -177,7 +177,8 @@ impl Candidates<'_> {
         let moves = schedules.first().map_or(0, |schedule| schedule.moves.len());
         let mut effort = Effort(EFFORT + EFFORT_PER_MOVE * moves as u64);
         // Without a limit to beat, less memory may still do where so much does not.
-        let mut promising = schedules.is_empty() && self.best.is_none() && self.below_ns == u64::MAX;
+        let mut promising =
+            schedules.is_empty() && self.best.is_none() && self.below_ns == u64::MAX;
         for schedule in schedules {
             let best_ns = self.best.as_ref().map(Found::iteration_ns);
             let below_ns = best_ns.unwrap_or(self.below_ns);
