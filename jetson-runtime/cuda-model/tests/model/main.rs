@@ -9,6 +9,7 @@ mod managed;
 mod misuse;
 mod order;
 mod profiles;
+mod registered;
 mod smoke;
 mod stress;
 mod vmm;
