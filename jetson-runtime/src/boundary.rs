@@ -6,7 +6,7 @@ use vtensor::{Bytes, TensorId};
 use crate::error::RuntimeError;
 use crate::failed::Failed;
 use crate::failure::Direction;
-use crate::frozen::{Frozen, Position};
+use crate::frozen::Frozen;
 use crate::memory::{Usage, process_pss};
 use crate::stats::Stats;
 
@@ -26,7 +26,7 @@ impl Frozen {
         self.rest("read")?;
         let parts = &self.parts;
         // SAFETY: the map is alive; no op runs, and every released copy is complete.
-        unsafe { parts.content.read(&parts.tier, tensor, offset, buffer) }
+        unsafe { parts.content.read(&*parts.tier, tensor, offset, buffer) }
     }
 
     /// Copies `buffer` to bytes `offset ..` of a persistent tensor, in executed sizes, wherever it
@@ -42,25 +42,15 @@ impl Frozen {
     ) -> Result<(), RuntimeError> {
         self.rest("write")?;
         // HOME has the new bytes; what else still lies on the device or in the tier is stale.
-        self.since = self.iteration + 1;
+        self.course.rewritten();
         let parts = &self.parts;
         // SAFETY: the map is alive; no op runs, and every released copy is complete.
-        unsafe { parts.content.write(&parts.tier, tensor, offset, buffer) }
+        unsafe { parts.content.write(&*parts.tier, tensor, offset, buffer) }
     }
 
     /// Checks that nothing runs, and waits until nothing moves.
     pub(crate) fn rest(&mut self, call: &'static str) -> Result<(), RuntimeError> {
-        if self.position != Position::Rest {
-            let RuntimeError::Order { call, found, .. } = self.out_of_order(call) else {
-                unreachable!("out_of_order makes order errors");
-            };
-            let advice = "finish the iteration first";
-            return Err(RuntimeError::Order {
-                call,
-                found,
-                advice,
-            });
-        }
+        self.course.check_access(call)?;
         self.quiesce()
     }
 
@@ -75,9 +65,8 @@ impl Frozen {
     pub fn stats(&self) -> Stats {
         let outs = self.parts.counters.queue(Direction::Out);
         let ins = self.parts.counters.queue(Direction::In);
-        let running = u64::from(self.position != Position::Rest);
         Stats {
-            iterations: self.iteration - running,
+            iterations: self.course.iterations(),
             moved_out: Bytes(outs.moved_bytes()),
             moved_in: Bytes(ins.moved_bytes()),
             stall_ns: self.stall_ns,

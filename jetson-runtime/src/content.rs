@@ -6,15 +6,14 @@
 //! Guarantees: a write goes through to every live copy; a call that returns an error about its
 //! range has touched nothing. Not here: making sure that nothing moves (see `frozen`).
 
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use lgm::plan::Plan;
 use vtensor::{Bytes, TensorId};
 
 use crate::error::RuntimeError;
+use crate::places::{AtRest, Places, Site, Spot};
 use crate::scale::{Scale, to_usize};
-use crate::spill::Tier;
-use crate::window_map::WindowMap;
 
 /// Bytes `start .. end` of a tensor, and where they are. In neither place their content is not
 /// kept; `lost` says whether that was meant to be.
@@ -50,7 +49,7 @@ pub(crate) struct Content {
 
 impl Content {
     /// The places at the boundary of an iteration.
-    pub(crate) fn home(plan: &Plan, scale: Scale, map: &WindowMap) -> Self {
+    pub(crate) fn home(plan: &Plan, scale: Scale, places: &dyn Places) -> Self {
         let mut segments = Vec::with_capacity(plan.program.homes.len());
         for home in &plan.program.homes {
             let pieces = plan.program.pieces(plan.skeleton.tensor(home.tensor).bytes);
@@ -59,9 +58,14 @@ impl Content {
                 .expect("HOME names pieces that exist");
             let bytes = scale.bytes(bytes.0);
             let start = scale.offset(pieces.offset(home.pieces).0);
-            let device = home
-                .place
-                .map(|place| map.pointer(scale.place(place), to_usize(bytes)));
+            let device = home.place.map(|place| {
+                places.address(Site {
+                    tensor: home.tensor,
+                    offset: start,
+                    place: scale.place(place),
+                    bytes: to_usize(bytes),
+                })
+            });
             let slot = home.slot.map(|slot| scale.offset(slot));
             segments.push(Segment {
                 tensor: home.tensor,
@@ -165,7 +169,7 @@ impl Content {
     /// slots meanwhile.
     pub(crate) unsafe fn read(
         &self,
-        tier: &Tier,
+        memory: &dyn AtRest,
         tensor: TensorId,
         offset: u64,
         buffer: &mut [u8],
@@ -173,17 +177,9 @@ impl Content {
         for segment in self.kept(tensor, offset, buffer.len())? {
             let cut = Cut::new(segment, offset, buffer.len());
             let part = &mut buffer[cut.buffer..cut.buffer + cut.bytes];
-            if let Some(device) = segment.device {
-                // SAFETY: the cut lies inside the segment.
-                let source = unsafe { device.add(cut.skip) };
-                // SAFETY: the caller vouches for the segment; a buffer outside the windows
-                // cannot overlap it.
-                unsafe { ptr::copy_nonoverlapping(source.as_ptr(), part.as_mut_ptr(), cut.bytes) };
-            } else if let Some(slot) = segment.slot {
-                let target = NonNull::from(part).cast();
-                // SAFETY: the target is a borrowed buffer; the caller vouches for the slot.
-                unsafe { tier.read(slot + cut.skip as u64, target, cut.bytes) }
-                    .map_err(|errno| RuntimeError::Tier { tensor, errno })?;
+            if let Some(spot) = cut.spots(segment).next() {
+                // SAFETY: the caller vouches for the segment, in which the cut lies.
+                unsafe { memory.load(tensor, spot, part) }?;
             }
         }
         Ok(())
@@ -196,7 +192,7 @@ impl Content {
     /// slots meanwhile.
     pub(crate) unsafe fn write(
         &self,
-        tier: &Tier,
+        memory: &dyn AtRest,
         tensor: TensorId,
         offset: u64,
         buffer: &[u8],
@@ -204,18 +200,9 @@ impl Content {
         for segment in self.kept(tensor, offset, buffer.len())? {
             let cut = Cut::new(segment, offset, buffer.len());
             let part = &buffer[cut.buffer..cut.buffer + cut.bytes];
-            if let Some(slot) = segment.slot {
-                let source = NonNull::from(part).cast();
-                // SAFETY: the source is a borrowed buffer; the caller vouches for the slot.
-                unsafe { tier.write(slot + cut.skip as u64, source, cut.bytes) }
-                    .map_err(|errno| RuntimeError::Tier { tensor, errno })?;
-            }
-            if let Some(device) = segment.device {
-                // SAFETY: the cut lies inside the segment.
-                let target = unsafe { device.add(cut.skip) };
-                // SAFETY: the caller vouches for the segment; a buffer outside the windows
-                // cannot overlap it.
-                unsafe { ptr::copy_nonoverlapping(part.as_ptr(), target.as_ptr(), cut.bytes) };
+            for spot in cut.spots(segment) {
+                // SAFETY: the caller vouches for the segment, in which the cut lies.
+                unsafe { memory.store(tensor, spot, part) }?;
             }
         }
         Ok(())
@@ -240,5 +227,16 @@ impl Cut {
             buffer: to_usize(start - offset),
             bytes: to_usize(end - start),
         }
+    }
+
+    /// Where its first byte is: on the device, in the spill tier, or both.
+    fn spots(&self, segment: &Segment) -> impl Iterator<Item = Spot> {
+        let skip = self.skip;
+        let device = segment.device.map(|device| {
+            // SAFETY: the cut lies inside the segment, whose address does not wrap around.
+            Spot::Device(unsafe { device.add(skip) })
+        });
+        let slot = segment.slot.map(|slot| Spot::Slot(slot + skip as u64));
+        device.into_iter().chain(slot)
     }
 }

@@ -11,8 +11,9 @@ use vtensor::{Bytes, StepIndex, TensorId};
 use crate::content::Content;
 use crate::error::RuntimeError;
 use crate::failure::Failure;
-use crate::frozen::{Frozen, Parts};
-use crate::residency::{Whose, residency};
+use crate::frozen::Frozen;
+use crate::places::AtRest;
+use crate::residency::{Progress, Whose, residency};
 
 /// Where a program stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,8 @@ pub struct TensorRange {
 
 /// A program that was given up.
 pub struct Failed {
-    parts: Parts,
+    /// What the program held, alive.
+    memory: Box<dyn AtRest + Send>,
     content: Content,
     failure: Option<Failure>,
     stopped_at: StoppedAt,
@@ -48,18 +50,28 @@ impl Failed {
     /// Ends the engines and finds out what is intact.
     pub(crate) fn new(mut frozen: Frozen) -> Self {
         let progress = frozen.progress();
-        let segments = residency(&frozen.parts, progress, Whose::Persistent);
+        let segments = residency(frozen.parts.lowered(), progress, Whose::Persistent);
         let parts = frozen.parts;
         let content = Content::new(&parts.plan, parts.scale, segments);
+        Self::of(Box::new(parts), content, frozen.failure, progress)
+    }
+
+    /// A program that stopped there, with `content` in `memory`.
+    pub(crate) fn of(
+        memory: Box<dyn AtRest + Send>,
+        content: Content,
+        failure: Option<Failure>,
+        progress: Progress,
+    ) -> Self {
         let failed = Self {
+            memory,
             content,
-            failure: frozen.failure,
+            failure,
             stopped_at: StoppedAt {
-                iteration: frozen.iteration,
-                step: StepIndex::from_index(frozen.next_step),
+                iteration: progress.iteration,
+                step: StepIndex::from_index(progress.steps),
                 open: progress.open,
             },
-            parts,
         };
         let lost_bytes: u64 = failed.lost().map(|range| range.bytes.0).sum();
         warn!(stopped_at = ?failed.stopped_at, failure = ?failed.failure, lost_bytes, "abandoned");
@@ -104,8 +116,8 @@ impl Failed {
         offset: u64,
         buffer: &mut [u8],
     ) -> Result<(), RuntimeError> {
-        // SAFETY: the map is alive; the engines have ended, and no op runs.
-        unsafe { self.content.read(&self.parts.tier, tensor, offset, buffer) }
+        // SAFETY: the memory is alive; nothing copies any more, and no op runs.
+        unsafe { self.content.read(&*self.memory, tensor, offset, buffer) }
     }
 
     /// The size of a persistent tensor, as executed; `None` for other tensors.

@@ -15,14 +15,17 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::Instant;
 
 use lgm::plan::Plan;
-use vtensor::{OpIndex, StepIndex};
+use vtensor::{OpIndex, TensorId};
 
 use crate::arena::Arena;
 use crate::content::Content;
 use crate::counters::Counters;
+use crate::course::Course;
 use crate::engine::{EngineOptions, Engines};
 use crate::error::RuntimeError;
 use crate::failure::{Direction, Failure};
+use crate::places::{AtRest, Spot};
+use crate::residency::Lowered;
 use crate::scale::Scale;
 use crate::spill::Tier;
 use crate::stats::elapsed_ns;
@@ -45,35 +48,35 @@ pub(crate) struct Parts {
     pub(crate) engine_options: EngineOptions,
 }
 
-/// Where the application is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Position {
-    /// Between two iterations.
-    Rest,
-    /// In an iteration, between two steps.
-    Between,
-    /// In a step.
-    Step,
+impl Parts {
+    pub(crate) fn lowered(&self) -> Lowered<'_> {
+        Lowered {
+            plan: &self.plan,
+            table: &self.table,
+            scale: self.scale,
+            places: &self.map,
+        }
+    }
+}
+
+impl AtRest for Parts {
+    unsafe fn load(&self, tensor: TensorId, from: Spot, to: &mut [u8]) -> Result<(), RuntimeError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.tier.load(tensor, from, to) }
+    }
+
+    unsafe fn store(&self, tensor: TensorId, to: Spot, from: &[u8]) -> Result<(), RuntimeError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.tier.store(tensor, to, from) }
+    }
 }
 
 /// A program in execution. Calls may come from any thread, one at a time.
 pub struct Frozen {
     pub(crate) parts: Parts,
-    pub(crate) position: Position,
-    /// The iteration that runs, or ran last; counted from 1.
-    pub(crate) iteration: u64,
-    /// The first iteration since contents were brought to HOME, or written there.
-    pub(crate) since: u64,
-    /// The step that runs or comes next.
-    pub(crate) next_step: usize,
-    /// Commands per iteration, by direction.
-    counts: [u64; 2],
-    /// Where this iteration's counts begin, by direction.
-    bases: [u64; 2],
+    pub(crate) course: Course,
     /// Completed commands as last seen: saves a look at a cache line that an engine writes.
     seen: [u64; 2],
-    /// Released commands.
-    released: [u64; 2],
     pub(crate) stall_ns: u64,
     pub(crate) stalls: u64,
     pub(crate) failure: Option<Failure>,
@@ -81,18 +84,11 @@ pub struct Frozen {
 
 impl Frozen {
     pub(crate) fn new(parts: Parts) -> Self {
-        let counts = [parts.table.outs.len() as u64, parts.table.ins.len() as u64];
+        let course = Course::new(&parts.table);
         Self {
+            seen: course.released,
+            course,
             parts,
-            position: Position::Rest,
-            iteration: 0,
-            since: 1,
-            next_step: 0,
-            counts,
-            // Iteration 0 is the freeze: it released and completed as much as any other.
-            bases: [0; 2],
-            seen: counts,
-            released: counts,
             stall_ns: 0,
             stalls: 0,
             failure: None,
@@ -101,13 +97,8 @@ impl Frozen {
 
     /// The state right after the freeze. The counters must be new ones.
     pub(crate) fn begin_anew(&mut self) {
-        self.position = Position::Rest;
-        self.iteration = 0;
-        self.since = 1;
-        self.next_step = 0;
-        self.bases = [0; 2];
-        self.seen = self.counts;
-        self.released = self.counts;
+        self.course = Course::new(&self.parts.table);
+        self.seen = self.course.released;
         self.stall_ns = 0;
         self.stalls = 0;
         self.failure = None;
@@ -118,16 +109,11 @@ impl Frozen {
     /// # Errors
     /// If an iteration runs already, or a copy failed.
     pub fn iteration_begin(&mut self) -> Result<(), RuntimeError> {
-        if self.position != Position::Rest {
-            return Err(self.out_of_order("iteration_begin"));
-        }
+        self.course.check_rest("iteration_begin")?;
         if self.parts.counters.failed() {
             return Err(self.failed());
         }
-        self.iteration += 1;
-        self.next_step = 0;
-        self.bases = self.counts.map(|count| count * self.iteration);
-        self.position = Position::Between;
+        self.course.begin();
         Ok(())
     }
 
@@ -138,31 +124,19 @@ impl Frozen {
     /// failed.
     #[inline]
     pub fn step_begin(&mut self, op: OpIndex) -> Result<Step<'_>, RuntimeError> {
-        if self.position != Position::Between {
-            return Err(self.out_of_order("step_begin"));
-        }
-        let row = match self.parts.table.steps.get(self.next_step) {
-            Some(row) if row.op == op => *row,
-            _ => return Err(self.diverged(op)),
-        };
+        let row = *self.course.check_step(&self.parts.table, op)?;
         if self.parts.counters.failed() {
             return Err(self.failed());
         }
-        let counts = row.counts;
-        let [out_base, in_base] = self.bases;
-        let outs = out_base.wrapping_add_signed(counts.out_needed);
-        let ins = in_base.wrapping_add_signed(counts.in_needed);
-        if self.seen[0] < outs || self.seen[1] < ins {
-            self.wait([outs, ins])?;
+        let needed = self.course.needed(&row);
+        if self.seen[0] < needed[0] || self.seen[1] < needed[1] {
+            self.wait(needed)?;
         }
-        self.position = Position::Step;
+        self.course.open();
         // The same page has several addresses, which a compiler takes for different memory: what
         // follows must not be moved before what an earlier step did.
         compiler_fence(Ordering::SeqCst);
-        let first = row.first_access as usize;
-        Ok(Step::new(
-            &self.parts.table.accesses[first..first + row.access_count as usize],
-        ))
+        Ok(Step::new(self.parts.table.accesses_of(&row)))
     }
 
     /// Ends the step: its writes are done, and the copies that wait for it may start.
@@ -171,21 +145,13 @@ impl Frozen {
     /// If no step is open.
     #[inline]
     pub fn step_end(&mut self) -> Result<(), RuntimeError> {
-        if self.position != Position::Step {
-            return Err(self.out_of_order("step_end"));
-        }
+        let released = self.course.releases(&self.parts.table)?;
         compiler_fence(Ordering::SeqCst);
-        let counts = self.parts.table.steps[self.next_step].counts;
-        let [out_base, in_base] = self.bases;
-        let outs = out_base.wrapping_add_signed(counts.out_released);
-        let ins = in_base.wrapping_add_signed(counts.in_released);
-        self.next_step += 1;
-        self.position = Position::Between;
-        if self.released != [outs, ins] {
-            self.released = [outs, ins];
-            self.parts.counters.queue(Direction::Out).release(outs);
-            self.parts.counters.queue(Direction::In).release(ins);
-            self.parts.counters.wake_engines();
+        if self.course.close(released) {
+            let counters = &self.parts.counters;
+            counters.queue(Direction::Out).release(released[0]);
+            counters.queue(Direction::In).release(released[1]);
+            counters.wake_engines();
         }
         Ok(())
     }
@@ -195,14 +161,7 @@ impl Frozen {
     /// # Errors
     /// If a step is open, or the iteration has ops left; then nothing has changed.
     pub fn iteration_end(&mut self) -> Result<(), RuntimeError> {
-        if self.position != Position::Between {
-            return Err(self.out_of_order("iteration_end"));
-        }
-        if let Some(row) = self.parts.table.steps.get(self.next_step) {
-            return Err(RuntimeError::EndedEarly { expected: row.op });
-        }
-        self.position = Position::Rest;
-        Ok(())
+        self.course.end(&self.parts.table)
     }
 
     /// Waits until every released copy is complete. Between iterations, the persistent tensors
@@ -211,7 +170,7 @@ impl Frozen {
     /// # Errors
     /// If a copy failed.
     pub fn quiesce(&mut self) -> Result<(), RuntimeError> {
-        self.wait(self.released)
+        self.wait(self.course.released)
     }
 
     /// Waits until so many outs and ins are complete.
@@ -251,38 +210,6 @@ impl Frozen {
         match &self.failure {
             Some(failure) => RuntimeError::CopyFailed(failure.clone()),
             None => RuntimeError::EngineDied,
-        }
-    }
-
-    #[cold]
-    pub(crate) fn out_of_order(&self, call: &'static str) -> RuntimeError {
-        let (found, advice) = match self.position {
-            Position::Rest => ("outside an iteration", "call iteration_begin first"),
-            Position::Between => (
-                "in an iteration, between two steps",
-                "go on with step_begin, or with iteration_end after the last step",
-            ),
-            Position::Step => ("inside a step", "call step_end first"),
-        };
-        RuntimeError::Order {
-            call,
-            found,
-            advice,
-        }
-    }
-
-    #[cold]
-    fn diverged(&self, given: OpIndex) -> RuntimeError {
-        match self.parts.table.steps.get(self.next_step) {
-            Some(row) => RuntimeError::Diverged {
-                step: StepIndex::from_index(self.next_step),
-                expected: row.op,
-                given,
-            },
-            None => RuntimeError::PastTheEnd {
-                steps: u32::try_from(self.next_step).expect("steps are counted in u32"),
-                given,
-            },
         }
     }
 }

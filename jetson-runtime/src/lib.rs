@@ -11,9 +11,11 @@
 //!
 //! | module | noun |
 //! |---|---|
+//! | [`settings`], [`device`] | what the device's owner has chosen, what its boot has found |
 //! | [`options`] | what an application may choose |
 //! | [`planned`] | the phase before, and the freeze |
 //! | [`frozen`], [`step`] | the step path |
+//! | `course` | where the application is, and whether a call fits there |
 //! | [`boundary`] | reads, writes and numbers between iterations |
 //! | [`failed`], `residency`, `ledger` | the phase after: what is intact, and where |
 //! | `content` | where persistent bytes are while nothing moves |
@@ -21,6 +23,7 @@
 //! | `engine` | the threads that copy |
 //! | `counters`, `waiting` | how application and engines speak |
 //! | `copier`, [`throttle`], [`fault`] | one copy, and adaptors on it |
+//! | `places` | what backends answer differently: addresses, and bytes at rest |
 //! | `arena`, `window_map`, `region` | pages, and the addresses that they have |
 //! | [`spill`], [`storage`] | where pieces go |
 //! | `scale` | from planned to executed sizes |
@@ -58,13 +61,15 @@
 //! }
 //! ```
 //!
-//! Limits: Linux, 64 bits. *Not here*: planning and proving (crate `lgm`), recording, CUDA.
+//! Limits: Linux, 64 bits. *Not here*: planning and proving (crate `lgm`).
 
 mod arena;
 pub mod boundary;
 mod content;
 mod copier;
 mod counters;
+mod course;
+pub mod device;
 mod engine;
 pub mod error;
 pub mod failed;
@@ -75,10 +80,12 @@ mod ledger;
 pub mod live;
 pub mod memory;
 pub mod options;
+mod places;
 pub mod planned;
 mod region;
 mod residency;
 mod scale;
+pub mod settings;
 pub mod spill;
 pub mod stats;
 pub mod step;
@@ -95,6 +102,7 @@ extern crate self as jetson_runtime;
 #[cfg(test)]
 mod tests;
 
+pub use device::{DeviceProfile, MeasuredWay, System};
 pub use error::RuntimeError;
 pub use failed::{Failed, StoppedAt, TensorRange};
 pub use failure::{Direction, Failure};
@@ -102,12 +110,13 @@ pub use fault::Fault;
 pub use frozen::Frozen;
 pub use live::{
     Access, Config, Divergence, Op, ProgramKey, ProgramReport, Runtime, RuntimeStats, Tensor,
-    TensorDesc, TensorState, View, plannable,
+    TensorDesc, TensorState, View, predict, written_per_day,
 };
 pub use memory::{Usage, process_pss};
 pub use nix::errno::Errno;
 pub use options::Options;
 pub use planned::Planned;
+pub use settings::Settings;
 pub use spill::Spill;
 pub use stats::Stats;
 pub use step::Step;

@@ -18,6 +18,7 @@ use crate::error::RuntimeError;
 use crate::frozen::{Frozen, Parts};
 use crate::memory;
 use crate::options::Options;
+use crate::places::AtRest;
 use crate::scale::{Scale, to_usize};
 use crate::spill::{Spill, Tier};
 use crate::table::Table;
@@ -29,7 +30,7 @@ const FILL_BYTES_MAX: u64 = 1 << 20;
 /// A plan that fits this machine.
 #[derive(Debug)]
 pub struct Planned {
-    plan: Plan,
+    pub(crate) plan: Plan,
     options: Options,
     scale: Scale,
     needs: MapNeeds,
@@ -150,7 +151,8 @@ impl Planned {
         let table = Table::new(&plan, scale, &map);
         let content = Content::home(&plan, scale, &map);
         bring_home(&content, &tier, fill)?;
-        let counters = Counters::new(table.outs.len() as u64, table.ins.len() as u64);
+        let [outs, ins] = table.counts();
+        let counters = Counters::new(outs, ins);
         let (tier, counters) = (Arc::new(tier), Arc::new(counters));
         let engine_options = EngineOptions {
             duplex: options.duplex.unwrap_or(plan.profile.link.duplex),
@@ -181,7 +183,7 @@ impl Planned {
 /// Gives every persistent byte its initial content, in every place where it is at HOME.
 pub(crate) fn bring_home(
     content: &Content,
-    tier: &Tier,
+    memory: &dyn AtRest,
     mut fill: impl FnMut(TensorId, u64, &mut [u8]) -> Result<(), RuntimeError>,
 ) -> Result<(), RuntimeError> {
     let largest = content
@@ -201,7 +203,7 @@ pub(crate) fn bring_home(
             buffer[..part].fill(0);
             fill(segment.tensor, offset, &mut buffer[..part])?;
             // SAFETY: the windows are mapped, and no engine runs yet.
-            unsafe { content.write(tier, segment.tensor, offset, &buffer[..part]) }?;
+            unsafe { content.write(memory, segment.tensor, offset, &buffer[..part]) }?;
             offset += part as u64;
         }
     }

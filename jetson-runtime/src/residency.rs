@@ -16,11 +16,10 @@ use lgm::plan::Plan;
 use vtensor::{Bytes, Mode, Place, StepIndex, TensorId};
 
 use crate::content::Segment;
-use crate::frozen::Parts;
 use crate::ledger::{Held, Ledger};
+use crate::places::{Places, Site};
 use crate::scale::{Scale, to_usize};
 use crate::table::{Command, Table};
-use crate::window_map::WindowMap;
 
 /// How far an execution came.
 #[derive(Clone, Copy, Debug)]
@@ -58,11 +57,20 @@ enum Fate {
     NotBegun,
 }
 
+/// A program as it was frozen.
+#[derive(Clone, Copy)]
+pub(crate) struct Lowered<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) table: &'a Table,
+    pub(crate) scale: Scale,
+    pub(crate) places: &'a dyn Places,
+}
+
 struct Replay<'a> {
     plan: &'a Plan,
     table: &'a Table,
     scale: Scale,
-    map: &'a WindowMap,
+    places: &'a dyn Places,
     device: Ledger,
     spill: Ledger,
     /// How often each tensor was written.
@@ -79,20 +87,18 @@ pub(crate) enum Whose {
 }
 
 /// Where every byte is.
-pub(crate) fn residency(parts: &Parts, progress: Progress, whose: Whose) -> Vec<Segment> {
-    let Parts {
+pub(crate) fn residency(lowered: Lowered<'_>, progress: Progress, whose: Whose) -> Vec<Segment> {
+    let Lowered {
         plan,
         table,
-        map,
         scale,
-        ..
-    } = parts;
-    let scale = *scale;
+        places,
+    } = lowered;
     let mut replay = Replay {
         plan,
         table,
         scale,
-        map,
+        places,
         device: Ledger::default(),
         spill: Ledger::default(),
         versions: vec![0; plan.skeleton.tensors.len()],
@@ -115,13 +121,15 @@ pub(crate) fn residency(parts: &Parts, progress: Progress, whose: Whose) -> Vec<
 }
 
 impl Replay<'_> {
-    /// The arena's ranges under a place of the plan.
-    fn parts(&self, place: Place, planned_bytes: u64) -> Vec<Part> {
-        let bytes = self.scale.bytes(planned_bytes);
-        let address = self
-            .map
-            .pointer(self.scale.place(place), to_usize(bytes))
-            .as_ptr() as usize;
+    /// The arena's ranges under bytes of a tensor, the first of which is number `offset`.
+    fn parts(&self, tensor: TensorId, offset: u64, place: Place, planned_bytes: u64) -> Vec<Part> {
+        let site = Site {
+            tensor,
+            offset,
+            place: self.scale.place(place),
+            bytes: to_usize(self.scale.bytes(planned_bytes)),
+        };
+        let address = self.places.address(site).as_ptr().expose_provenance();
         let mut skip = 0;
         let ranges = self.plan.program.arena_ranges(place, Bytes(planned_bytes));
         ranges
@@ -169,7 +177,7 @@ impl Replay<'_> {
 
     /// Puts a run of a tensor, which begins at `held.offset`, on the device.
     fn occupy(&mut self, place: Place, planned_bytes: u64, held: Held) {
-        for part in self.parts(place, planned_bytes) {
+        for part in self.parts(held.tensor, held.offset, place, planned_bytes) {
             let held = Held {
                 end: part.end,
                 offset: held.offset + part.skip,
@@ -240,6 +248,13 @@ impl Replay<'_> {
         }
     }
 
+    /// The first byte of its tensor that a command moves.
+    fn first(&self, command: &Command) -> u64 {
+        let tensor = self.plan.skeleton.tensor(command.transfer.tensor).bytes;
+        let pieces = self.plan.program.pieces(tensor);
+        self.scale.offset(pieces.offset(command.transfer.pieces).0)
+    }
+
     fn copy_out(&mut self, command: &Command, fate: Fate) {
         if fate == Fate::NotBegun {
             return;
@@ -250,7 +265,7 @@ impl Replay<'_> {
         if fate == Fate::Torn {
             return;
         }
-        for part in self.parts(out.source, out.bytes.0) {
+        for part in self.parts(out.tensor, self.first(command), out.source, out.bytes.0) {
             for (start, held) in self.device.over(part.start, part.end) {
                 let to = slot + part.skip + (start - part.start);
                 let end = to + (held.end - start);
@@ -271,7 +286,8 @@ impl Replay<'_> {
             return;
         }
         let r#in = &self.plan.program.ins[command.index as usize];
-        for part in self.parts(r#in.destination, r#in.bytes.0) {
+        let first = self.first(command);
+        for part in self.parts(r#in.tensor, first, r#in.destination, r#in.bytes.0) {
             self.device.erase(part.start, part.end);
             let slot = command.transfer.slot + part.skip;
             let slot_end = slot + (part.end - part.start);
@@ -334,9 +350,8 @@ impl Replay<'_> {
     fn overwritten_next(&self, tensor: TensorId, persistent: bool, progress: Progress) -> bool {
         let modes_from = |first: usize, end: usize| {
             self.table.steps[first..end].iter().find_map(|row| {
-                let first = row.first_access as usize;
-                let rows = &self.table.accesses[first..first + row.access_count as usize];
-                rows.iter()
+                let rows = self.table.accesses_of(row).iter();
+                rows.clone()
                     .find(|row| row.tensor == tensor)
                     .map(|row| row.mode)
             })

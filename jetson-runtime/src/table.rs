@@ -15,8 +15,8 @@ use vtensor::{
 use crate::copier::Transfer;
 use crate::error::RuntimeError;
 use crate::failure::Direction;
+use crate::places::{Places, Site};
 use crate::scale::{Scale, to_usize};
-use crate::window_map::WindowMap;
 
 /// A step.
 #[derive(Clone, Copy, Debug)]
@@ -73,8 +73,12 @@ impl Table {
     }
 
     /// The tables of a plan.
-    pub(crate) fn new(plan: &Plan, scale: Scale, map: &WindowMap) -> Self {
-        let lowering = Lowering { plan, scale, map };
+    pub(crate) fn new(plan: &Plan, scale: Scale, places: &dyn Places) -> Self {
+        let lowering = Lowering {
+            plan,
+            scale,
+            places,
+        };
         let (steps, accesses) = lowering.steps();
         let (outs, ins) = lowering.commands();
         let table = Self {
@@ -118,6 +122,18 @@ impl Table {
         }
     }
 
+    /// Commands of an iteration, by direction.
+    pub(crate) const fn counts(&self) -> [u64; 2] {
+        [self.outs.len() as u64, self.ins.len() as u64]
+    }
+
+    /// The accesses of a step.
+    #[inline]
+    pub(crate) fn accesses_of(&self, row: &StepRow) -> &[AccessRow] {
+        let first = row.first_access as usize;
+        &self.accesses[first..first + row.access_count as usize]
+    }
+
     /// The commands of a single engine, in the order of rule E4: release step, outs before ins,
     /// index.
     pub(crate) fn single_queue(&self) -> Vec<Command> {
@@ -146,12 +162,17 @@ fn release_steps(
 struct Lowering<'a> {
     plan: &'a Plan,
     scale: Scale,
-    map: &'a WindowMap,
+    places: &'a dyn Places,
 }
 
 impl Lowering<'_> {
-    fn pointer(&self, place: Place, bytes: usize) -> NonNull<u8> {
-        self.map.pointer(self.scale.place(place), bytes)
+    fn pointer(&self, tensor: TensorId, offset: u64, place: Place, bytes: usize) -> NonNull<u8> {
+        self.places.address(Site {
+            tensor,
+            offset: self.scale.offset(offset),
+            place: self.scale.place(place),
+            bytes,
+        })
     }
 
     fn steps(&self) -> (Vec<StepRow>, Vec<AccessRow>) {
@@ -172,7 +193,7 @@ impl Lowering<'_> {
                 rows.push(AccessRow {
                     tensor: access.tensor,
                     mode: access.mode,
-                    pointer: self.pointer(*place, bytes),
+                    pointer: self.pointer(access.tensor, 0, *place, bytes),
                     bytes,
                 });
             }
@@ -207,11 +228,13 @@ impl Lowering<'_> {
 
     fn command(&self, index: usize, copy: PlannedCopy, released_by: StepIndex) -> Command {
         let bytes = to_usize(self.scale.bytes(copy.bytes.0));
+        let tensor = self.plan.skeleton.tensor(copy.tensor).bytes;
+        let first = self.plan.program.pieces(tensor).offset(copy.pieces);
         let transfer = Transfer {
             direction: copy.direction,
             tensor: copy.tensor,
             pieces: copy.pieces,
-            device: self.pointer(copy.place, bytes),
+            device: self.pointer(copy.tensor, first.0, copy.place, bytes),
             slot: self.scale.offset(copy.slot),
             bytes,
             planned_bytes: copy.bytes.0,
@@ -270,6 +293,7 @@ mod tests {
     use super::*;
     use crate::arena::Arena;
     use crate::tests::plans;
+    use crate::window_map::WindowMap;
     use crate::window_map::{MapLimits, MapNeeds};
 
     #[test]

@@ -13,10 +13,11 @@ use vtensor::TensorId;
 
 use crate::content::Content;
 use crate::counters::Counters;
+use crate::course::Position;
 use crate::engine::Engines;
 use crate::error::RuntimeError;
 use crate::failure::{Direction, Failure};
-use crate::frozen::{Frozen, Parts, Position};
+use crate::frozen::{Frozen, Parts};
 use crate::planned::bring_home;
 use crate::residency::{Progress, Whose, residency};
 
@@ -33,10 +34,10 @@ impl Frozen {
         let counters = &self.parts.counters;
         let done = [Direction::Out, Direction::In].map(|d| counters.queue(d).done());
         Progress {
-            iteration: self.iteration,
-            since: self.since,
-            steps: self.next_step,
-            open: self.position == Position::Step,
+            iteration: self.course.iteration,
+            since: self.course.since,
+            steps: self.course.next_step,
+            open: self.course.position == Position::Step,
             done,
             torn: torn(&self.parts, self.failure.as_ref(), done),
         }
@@ -46,7 +47,7 @@ impl Frozen {
     /// program needs [`Self::restart`] before it runs again.
     pub(crate) fn halt(&mut self) -> Content {
         let progress = self.progress();
-        let segments = residency(&self.parts, progress, Whose::All);
+        let segments = residency(self.parts.lowered(), progress, Whose::All);
         Content::new(&self.parts.plan, self.parts.scale, segments)
     }
 
@@ -60,7 +61,7 @@ impl Frozen {
     ) -> Result<(), RuntimeError> {
         // SAFETY: the map is alive, and no op runs: this borrows the program. Engines are at rest
         // or ended: `content` is HOME after `rest`, or comes from `halt`.
-        unsafe { content.read(&self.parts.tier, tensor, offset, buffer) }
+        unsafe { content.read(&*self.parts.tier, tensor, offset, buffer) }
     }
 
     /// Gives the slots back: what the program holds there was carried away.
@@ -85,8 +86,8 @@ impl Frozen {
         tier.claim(0, tier.bytes())?;
         let pages = u64::from(plan.program.arena_pages) * scale.page().get();
         arena.claim(0, pages)?;
-        bring_home(content, tier, fill)?;
-        self.since = self.iteration + 1;
+        bring_home(content, &**tier, fill)?;
+        self.course.rewritten();
         Ok(())
     }
 
@@ -94,8 +95,8 @@ impl Frozen {
     /// begin anew.
     pub(crate) fn restart(&mut self) -> Result<(), RuntimeError> {
         let parts = &mut self.parts;
-        let queues = [parts.table.outs.len() as u64, parts.table.ins.len() as u64];
-        let counters = Arc::new(Counters::new(queues[0], queues[1]));
+        let [outs, ins] = parts.table.counts();
+        let counters = Arc::new(Counters::new(outs, ins));
         parts.engines = Engines::start(&parts.table, &parts.tier, &counters, parts.engine_options)?;
         parts.counters = counters;
         self.begin_anew();
@@ -113,7 +114,7 @@ fn torn(parts: &Parts, failure: Option<&Failure>, done: [u64; 2]) -> [Option<u64
     };
     let mut torn = [None; 2];
     let row = failure.direction.index();
-    let counts = [parts.table.outs.len() as u64, parts.table.ins.len() as u64];
+    let counts = parts.table.counts();
     torn[row] = Some(failure.iteration * counts[row] + u64::from(failure.command));
     torn
 }

@@ -18,6 +18,7 @@ use vtensor::{Bytes, PageRun, Place, WindowId};
 
 use crate::arena::Arena;
 use crate::error::RuntimeError;
+use crate::places::{Places, Site};
 use crate::region::Region;
 use crate::scale::{Scale, system_page, to_usize};
 
@@ -201,6 +202,12 @@ impl WindowMap {
         self.region
             .as_ref()
             .map_or(0, |region| region.bytes() as u64)
+    }
+}
+
+impl Places for WindowMap {
+    fn address(&self, site: Site) -> NonNull<u8> {
+        self.pointer(site.place, site.bytes)
     }
 }
 

@@ -79,8 +79,11 @@ status 1 if vtensor finds no plan somewhere, or if a plan of any policy breaks a
 policy finds none is part of the result. Budgets below 1.25 times the largest op are left out.";
 
 const PROBE_EXAMPLES: &str = "\
-Example:
+Examples:
   vtensor-bench probe /var/tmp
+      How fast is spilling to that disk?
+  vtensor-bench probe --profile /run/vtensor/profile.json
+      What a service does at boot: keep the answer for the spill folder of /etc/vtensor.toml.
 
 Takes 64 MiB of space and about five seconds: a second for each way to reach the folder. A GPU is
 not probed yet; there is no CUDA backend.";
@@ -124,9 +127,15 @@ pub enum Command {
 /// Arguments of `probe`.
 #[derive(Clone, Debug, Args)]
 pub struct ProbeArgs {
-    /// A folder on the disk in question
-    #[arg(value_name = "FOLDER")]
-    pub folder: PathBuf,
+    /// A folder on the disk in question; with --profile, the spill folder of the settings if none
+    /// is named
+    #[arg(value_name = "FOLDER", required_unless_present = "profile")]
+    pub folder: Option<PathBuf>,
+    /// Write what was found, with what the machine is, to this file, where the library looks for it
+    /// in every program until the machine is started again: /run/vtensor/profile.json, or what the
+    /// settings say
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
     /// Accept a folder whose files are in memory
     #[arg(long)]
     pub memory_backed: bool,
@@ -387,6 +396,7 @@ mod tests {
             "x train --policy best",
             "x train --steps 3 --epochs 2",
             "x train --model vgg",
+            "x probe",
         ] {
             assert_eq!(
                 parse(line).map(|_| ()).map_err(|e| e.exit_code()),
