@@ -8,6 +8,7 @@ mod load;
 mod managed;
 mod misuse;
 mod order;
+mod page_table;
 mod profiles;
 mod registered;
 mod smoke;
