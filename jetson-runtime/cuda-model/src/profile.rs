@@ -80,7 +80,7 @@ pub(crate) struct Profile {
 }
 
 /// All profiles.
-pub(crate) static PROFILES: [Profile; 6] = [NANO, ORIN, THOR, GH200, RTX_LINUX, RTX_WSL];
+static PROFILES: [Profile; 6] = [NANO, ORIN, THOR, GH200, RTX_LINUX, RTX_WSL];
 
 /// Jetson Nano, JetPack 4: no host registration, no virtual memory, one copy engine.
 const NANO: Profile = Profile {

@@ -5,6 +5,9 @@
 
 use super::Driver;
 
+/// Where this is set, reports are printed when a context ends: for programs that no test steers.
+const REPORTS_VARIABLE: &str = "CUDA_MODEL_REPORTS";
+
 impl Driver {
     /// One line for each thing that the program holds.
     pub(crate) fn leaks(&self) -> String {
@@ -63,6 +66,9 @@ impl Driver {
         leaks.sort();
         for leak in leaks {
             self.reports.add("leak", leak);
+        }
+        if std::env::var_os(REPORTS_VARIABLE).is_some() {
+            eprint!("{}", self.reports.told());
         }
         self.drain();
         self.end_streams();

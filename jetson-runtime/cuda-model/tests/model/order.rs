@@ -312,3 +312,49 @@ fn the_work_of_a_destroyed_stream_can_be_waited_for() {
         assert_eq!(pair.end().is_empty(), waits);
     }
 }
+
+#[test]
+fn an_elided_call_answers_success_and_orders_nothing() {
+    type Call = fn(&Pair) -> Result<(), i32>;
+    let calls: [(&str, Call, &str); 6] = [
+        (
+            "cuStreamSynchronize",
+            |p| p.api.sync_stream(p.streams[0]),
+            "race",
+        ),
+        (
+            "cuStreamQuery",
+            |p| p.api.query_stream(p.streams[0]),
+            "race",
+        ),
+        ("cuEventSynchronize", |p| p.api.sync_event(p.event), "race"),
+        ("cuEventQuery", |p| p.api.query(p.event), "race"),
+        ("cuCtxSynchronize", |p| p.api.synchronize(), "race"),
+        (
+            "cuEventRecord",
+            |p| p.api.record(p.event, p.streams[0]),
+            "never-recorded",
+        ),
+    ];
+    for (name, call, rule) in calls {
+        let pair = Pair::new();
+        let api = &pair.api;
+        let (module, [_, _, spin]) = api.kernels();
+        api.launch(spin, pair.streams[0], &[30_000_000]).unwrap();
+        api.set(pair.device, 1, BYTES, pair.streams[0]).unwrap();
+        if rule == "race" {
+            api.record(pair.event, pair.streams[0]).unwrap();
+        }
+        api.control.elide(name, 1).unwrap();
+        assert_eq!(call(&pair), Ok(()), "{name}");
+        api.wait(pair.streams[1], pair.event).unwrap();
+        // Ordered by the record, if there is one; by the host's wait it is not.
+        let fresh = api.stream().unwrap();
+        api.set(pair.device, 2, BYTES, fresh).unwrap();
+        assert_eq!(api.rules()[0], rule, "{name}");
+        api.synchronize().unwrap();
+        api.destroy_stream(fresh).unwrap();
+        api.unload(module).unwrap();
+        pair.end();
+    }
+}

@@ -176,3 +176,34 @@ fn a_failure_at_any_call_hangs_nothing_and_leaks_nothing() {
         }
     }
 }
+
+#[test]
+fn threads_of_the_host_may_call_at_once() {
+    let api = Api::new("thor");
+    let context = api.retain().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..6_u8 {
+            let api = &api;
+            scope.spawn(move || {
+                api.set_current(context).unwrap();
+                let (stream, event) = (api.stream().unwrap(), api.event().unwrap());
+                for round in 0..50 {
+                    let memory = api.alloc(BYTES).unwrap();
+                    let value = thread * 50 + round % 5;
+                    api.set(memory, value, BYTES, stream).unwrap();
+                    api.record(event, stream).unwrap();
+                    let mut found = [0; BYTES];
+                    api.download(found.as_mut_ptr(), memory, BYTES, stream)
+                        .unwrap();
+                    assert_eq!(found, [value; BYTES]);
+                    api.sync_event(event).unwrap();
+                    api.free(memory).unwrap();
+                }
+                api.destroy_event(event).unwrap();
+                api.destroy_stream(stream).unwrap();
+            });
+        }
+    });
+    api.release().unwrap();
+    api.end_clean();
+}
