@@ -22,7 +22,9 @@ use crate::tricks::Tricks;
 
 /// Thousandths of the pages that schedules leave free, so that they have a layout, and one that
 /// makes nobody wait.
-const RETREATS: [i64; 13] = [0, 2, 4, 8, 16, 30, 60, 100, 150, 220, 300, 400, 500];
+const RETREATS: [i64; 17] = [
+    0, 2, 4, 8, 16, 30, 45, 60, 80, 100, 125, 150, 185, 220, 300, 400, 500,
+];
 /// Work on the layouts of each retreat, about a tenth of a second, and so much more for each move.
 const EFFORT: u64 = 6_000_000;
 const EFFORT_PER_MOVE: u64 = 500;
@@ -177,7 +179,8 @@ impl Candidates<'_> {
         let moves = schedules.first().map_or(0, |schedule| schedule.moves.len());
         let mut effort = Effort(EFFORT + EFFORT_PER_MOVE * moves as u64);
         // Without a limit to beat, less memory may still do where so much does not.
-        let mut promising = schedules.is_empty() && self.best.is_none() && self.below_ns == u64::MAX;
+        let mut promising =
+            schedules.is_empty() && self.best.is_none() && self.below_ns == u64::MAX;
         for schedule in schedules {
             let best_ns = self.best.as_ref().map(Found::iteration_ns);
             let below_ns = best_ns.unwrap_or(self.below_ns);
