@@ -23,9 +23,11 @@
 //! | `counters`, `waiting` | how application and engines speak |
 //! | `copier`, [`throttle`], [`fault`] | one copy, and adaptors on it |
 //! | `places` | what backends answer differently: addresses, and bytes at rest |
+//! | [`cuda`] | the backend of GPUs |
 //! | `arena`, `window_map`, `region` | pages, and the addresses that they have |
 //! | [`spill`], [`storage`] | where pieces go |
 //! | `scale` | from planned to executed sizes |
+//! | [`pattern`] | the bytes that a replay writes and expects to read back |
 //! | [`memory`] | measuring what is held |
 //! | [`failure`], [`error`] | what can go wrong |
 //! | [`stats`] | what was done |
@@ -68,6 +70,7 @@ mod content;
 mod copier;
 mod counters;
 mod course;
+pub mod cuda;
 mod engine;
 pub mod error;
 pub mod failed;
@@ -78,6 +81,7 @@ mod ledger;
 pub mod live;
 pub mod memory;
 pub mod options;
+pub mod pattern;
 mod places;
 pub mod planned;
 mod region;
@@ -114,7 +118,7 @@ pub use options::Options;
 pub use planned::Planned;
 pub use spill::Spill;
 pub use stats::Stats;
-pub use step::Step;
+pub use step::{Accesses, Step};
 pub use storage::{Integrity, IoPath, StorageOptions, StorageProbe};
 pub use throttle::Throttle;
 pub use window_map::MapLimits;
