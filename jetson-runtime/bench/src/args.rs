@@ -1,5 +1,6 @@
 //! The command line.
 
+mod gpu;
 mod spill;
 mod train;
 
@@ -12,6 +13,7 @@ use vtensor::PageBytes;
 
 use crate::trace_file;
 use crate::value::{self, BudgetArg};
+pub use gpu::{BackendArg, GpuArgs, GpuProbeArgs, SpillPlaceArg};
 pub use spill::{IoArg, SpillArgs};
 pub use train::{ModelArg, TrainArgs};
 
@@ -60,6 +62,7 @@ Examples:
       --spill file:/var/tmp --steps 10
   vtensor-bench replay resnet50_b32_sgdm --device agx_orin --budget 50% --scale 1/512 \\
       --paced --time-scale 1/4
+  vtensor-bench replay resnet50_b32_sgdm --device rtx3060 --budget 50% --scale 1 --backend cuda
 
 At --scale 1 the whole budget is taken from this machine's memory, and the spill tier beside it.
 The times that are measured are those of the executed size. Exit status 1 also if a byte was wrong,
@@ -79,11 +82,12 @@ status 1 if vtensor finds no plan somewhere, or if a plan of any policy breaks a
 policy finds none is part of the result. Budgets below 1.25 times the largest op are left out.";
 
 const PROBE_EXAMPLES: &str = "\
-Example:
+Examples:
+  vtensor-bench probe
+      The GPU: what it is, what works on it, how fast its link is, and what is chosen for it.
   vtensor-bench probe /var/tmp
-
-Takes 64 MiB of space and about five seconds: a second for each way to reach the folder. A GPU is
-not probed yet; there is no CUDA backend.";
+      What spilling to that folder achieves. Takes 64 MiB of space and about five seconds: a second
+      for each way to reach it.";
 
 /// The command line.
 #[derive(Clone, Debug, Parser)]
@@ -116,7 +120,7 @@ pub enum Command {
     /// Train for real inside a budget, and compare with training without a limit
     #[command(after_help = train::EXAMPLES)]
     Train(TrainArgs),
-    /// Measure what spilling to a folder achieves on this machine
+    /// Find out what this machine can do: its GPU, or a folder to spill to
     #[command(after_help = PROBE_EXAMPLES)]
     Probe(ProbeArgs),
 }
@@ -124,12 +128,15 @@ pub enum Command {
 /// Arguments of `probe`.
 #[derive(Clone, Debug, Args)]
 pub struct ProbeArgs {
-    /// A folder on the disk in question
+    /// A folder on the disk in question; without one, the GPU is probed
     #[arg(value_name = "FOLDER")]
-    pub folder: PathBuf,
+    pub folder: Option<PathBuf>,
     /// Accept a folder whose files are in memory
     #[arg(long)]
     pub memory_backed: bool,
+    /// About the GPU.
+    #[command(flatten)]
+    pub gpu: GpuProbeArgs,
 }
 
 /// What to plan.
@@ -212,6 +219,9 @@ pub struct ReplayArgs {
     /// Where pieces go.
     #[command(flatten)]
     pub spill: SpillArgs,
+    /// What executes.
+    #[command(flatten)]
+    pub gpu: GpuArgs,
     /// How many training steps to execute
     #[arg(long, value_name = "N", default_value = "3")]
     pub steps: NonZeroU32,
@@ -278,6 +288,7 @@ impl ReplayArgs {
         Self {
             task: TaskArgs::bundled(),
             spill: SpillArgs::default(),
+            gpu: GpuArgs::default(),
             steps: const { NonZeroU32::new(3).expect("3 is not 0") },
             scale: 1.0 / 16.0,
             paced: false,

@@ -5,6 +5,7 @@
 //! without; what only some mechanisms need may be missing until it is called. Limit: a library is
 //! trusted to be what its name says; name none that you would not run.
 
+use std::error::Error;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -73,7 +74,10 @@ impl Driver {
         // SAFETY: a driver's library may be loaded at any time; which one is the user's choice.
         let library = unsafe { Library::new(path) }.map_err(|error| CudaError::NoDriver {
             library: path.into(),
-            reason: error.to_string(),
+            // The loader's own words are in the cause.
+            reason: error
+                .source()
+                .map_or(error.to_string(), ToString::to_string),
         })?;
         // SAFETY: the library is a driver by the user's word, and types are the documentation's.
         let symbols = unsafe { Symbols::resolve(&library) };

@@ -3,9 +3,9 @@
 //! ```text
 //! library ──> driver ──> device ──> stream, event, memory, vmm
 //!                           │                │
-//!                         class          mechanism: mapped | packed | managed
+//!                         probe          mechanism: mapped | packed | managed
 //!                           │                │
-//!                        options ───────> frozen (waits) ──> the application's kernels
+//!                        decision ──────> frozen (waits) ──> the application's kernels
 //! ```
 //!
 //! | module | noun |
@@ -14,12 +14,13 @@
 //! | [`status`], [`error`] | what it answers, as checked integers |
 //! | [`device`] | a device with its primary context |
 //! | `stream`, `event` | order: streams, and a preallocated pool of events |
-//! | `memory`, `vmm` | bytes: plain, pinned, managed; pages that several windows show |
+//! | `memory`, `prefetch`, `vmm` | bytes: plain, pinned, managed; pages that several windows show |
 //! | [`mechanism`] | where tensors lie, and how a copy is made |
 //! | `waits` | which event each wait of a program is |
 //! | [`frozen`] | the step path |
 //! | [`kernels`], `ops` | fill, check, spin: ops of a replay |
 //! | [`class`], [`options`] | what this machine is, and what is chosen for it |
+//! | [`probe`] | what works here, how fast, and what is chosen |
 //! | [`tally`] | counters on the device |
 //!
 //! What is shared with the host backend, because it is the same: the tables of a program
@@ -49,6 +50,8 @@ pub mod mechanism;
 mod memory;
 mod ops;
 pub mod options;
+mod prefetch;
+pub mod probe;
 pub mod stats;
 pub mod status;
 mod stream;

@@ -107,6 +107,8 @@ pub(crate) enum EventUse {
     Order,
     /// The host waits for it.
     Host,
+    /// Its moment is asked for.
+    Time,
 }
 
 /// Events that are made and destroyed together.
@@ -126,6 +128,7 @@ impl Events {
         let flags = match kind {
             EventUse::Order => DISABLE_TIMING,
             EventUse::Host => DISABLE_TIMING | BLOCKING_SYNC,
+            EventUse::Time => 0,
         };
         // What was made is destroyed by `drop` if a later one fails.
         let mut events = Self {
@@ -169,6 +172,18 @@ impl Events {
         // SAFETY: the event is alive.
         unsafe { self.device.calls()?.event_synchronize(self.raw[index]) }?;
         Ok(false)
+    }
+}
+
+impl Events {
+    /// Seconds from one event to another, both of which are done.
+    pub(crate) fn seconds(&self, start: usize, end: usize) -> Result<f64, CudaError> {
+        let mut milliseconds = 0.0;
+        let (start, end) = (self.raw[start], self.raw[end]);
+        let calls = self.device.calls()?;
+        // SAFETY: both events are alive, and the target is a local.
+        unsafe { calls.event_elapsed(&raw mut milliseconds, start, end) }?;
+        Ok(f64::from(milliseconds) * 1e-3)
     }
 }
 

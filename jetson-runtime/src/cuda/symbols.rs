@@ -122,6 +122,9 @@ symbols! {
     memory_free [c"cuMemFree_v2"] (address: Address);
     host_allocate [c"cuMemHostAlloc"] (pointer: *mut *mut c_void, bytes: usize, flags: c_uint);
     host_free [c"cuMemFreeHost"] (pointer: *mut c_void);
+    host_register [c"cuMemHostRegister_v2", c"cuMemHostRegister"]
+        (pointer: *mut c_void, bytes: usize, flags: c_uint);
+    host_unregister [c"cuMemHostUnregister"] (pointer: *mut c_void);
     managed_allocate [c"cuMemAllocManaged"] (address: *mut Address, bytes: usize, flags: c_uint);
     copy_in_async [c"cuMemcpyHtoDAsync_v2"]
         (to: Address, from: *const c_void, bytes: usize, stream: Handle);
@@ -145,6 +148,8 @@ symbols! {
     event_record [c"cuEventRecord"] (event: Handle, stream: Handle);
     event_query [c"cuEventQuery"] (event: Handle);
     event_synchronize [c"cuEventSynchronize"] (event: Handle);
+    event_elapsed [c"cuEventElapsedTime_v2", c"cuEventElapsedTime"]
+        (milliseconds: *mut f32, start: Handle, end: Handle);
     event_destroy [c"cuEventDestroy_v2"] (event: Handle);
     granularity [c"cuMemGetAllocationGranularity"]
         (bytes: *mut usize, properties: *const CUmemAllocationProp, option: c_uint);

@@ -12,6 +12,7 @@ mod machine;
 #[allow(clippy::cast_possible_truncation, dead_code, unreachable_pub)]
 #[path = "../support/plans.rs"]
 mod plans;
+mod probing;
 mod programs;
 mod refusals;
 mod suite;

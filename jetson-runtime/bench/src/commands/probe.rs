@@ -1,14 +1,13 @@
 //! `probe`: what spilling to a folder achieves on this machine.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jetson_runtime::{Integrity, IoPath, RuntimeError, StorageOptions, StorageProbe, storage};
 use serde::Serialize;
 
 use super::Answer;
-use crate::args::ProbeArgs;
 use crate::error::BenchError;
 use crate::report::to_json;
 
@@ -44,9 +43,9 @@ struct ProbeReport {
     limits: Vec<&'static str>,
 }
 
-pub(super) fn run(args: &ProbeArgs, json: bool) -> Result<Answer, BenchError> {
+pub(super) fn run(folder: &Path, memory_backed: bool, json: bool) -> Result<Answer, BenchError> {
     let mut report = ProbeReport {
-        folder: args.folder.clone(),
+        folder: folder.into(),
         request_bytes: StorageOptions::default().request_bytes,
         depth: StorageOptions::default().depth,
         raw_out_bytes_per_s: 0.0,
@@ -60,10 +59,10 @@ pub(super) fn run(args: &ProbeArgs, json: bool) -> Result<Answer, BenchError> {
             let options = StorageOptions {
                 integrity,
                 path,
-                memory_backed: args.memory_backed,
+                memory_backed,
                 ..StorageOptions::default()
             };
-            match storage::probe(&args.folder, &options, TIME) {
+            match storage::probe(folder, &options, TIME) {
                 Ok(probe) => report.note(&probe, integrity),
                 // Kernels may forbid the ring; whatever else fails, fails for every way.
                 Err(error @ RuntimeError::System { .. }) if path == IoPath::Uring => {

@@ -10,7 +10,6 @@
 
 use std::ptr::NonNull;
 
-use cudarc::driver::sys::{CUmemLocation, CUmemLocationType};
 use lgm::plan::Plan;
 use vtensor::{Bytes, Mode, TensorId, limits};
 
@@ -22,17 +21,14 @@ use crate::cuda::class::Class;
 use crate::cuda::device::Device;
 use crate::cuda::error::CudaError;
 use crate::cuda::memory::{Kind, Memory, pointer};
+use crate::cuda::prefetch::prefetch;
 use crate::cuda::stream::Stream;
 use crate::cuda::symbols::Address;
-use crate::cuda::vmm::location;
 use crate::error::RuntimeError;
 use crate::failure::Direction;
 use crate::places::{AtRest, Places, Site, Spot};
 use crate::residency::{Lowered, Progress};
 use crate::scale::{Scale, to_usize};
-
-/// The host, for the older form of prefetch.
-const HOST: i32 = -1;
 
 /// Ranges that a step leaves dead, as the driver takes them.
 #[derive(Debug, Default)]
@@ -95,35 +91,6 @@ impl Managed {
     fn tensor(&self, tensor: TensorId, offset: u64, bytes: usize) -> Address {
         self.memory.at(self.starts[tensor.index()] + offset, bytes)
     }
-
-    /// Lets the driver bring a range to the device, or to the host.
-    fn prefetch(
-        &self,
-        address: Address,
-        bytes: usize,
-        to: Direction,
-        stream: &Stream,
-    ) -> Result<(), CudaError> {
-        let symbols = self.device.driver().symbols();
-        if symbols.prefetch_to_location.is_there() {
-            let to = match to {
-                Direction::In => location(&self.device),
-                Direction::Out => CUmemLocation {
-                    type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST,
-                    id: 0,
-                },
-            };
-            // SAFETY: the range is managed and alive; a prefetch changes no byte.
-            unsafe { symbols.prefetch_to_location(address, bytes, to, 0, stream.raw()) }
-        } else {
-            let to = match to {
-                Direction::In => self.device.number(),
-                Direction::Out => HOST,
-            };
-            // SAFETY: as above.
-            unsafe { symbols.prefetch_to_device(address, bytes, to, stream.raw()) }
-        }
-    }
 }
 
 impl Places for Managed {
@@ -155,7 +122,16 @@ impl AtRest for Managed {
 impl Backing for Managed {
     unsafe fn copy(&self, transfer: &Transfer, stream: &Stream) -> Result<(), CudaError> {
         let address = transfer.device.addr().get() as u64;
-        self.prefetch(address, transfer.bytes, transfer.direction, stream)
+        // SAFETY: the range is managed, and alive by the caller's word.
+        unsafe {
+            prefetch(
+                &self.device,
+                address,
+                transfer.bytes,
+                transfer.direction,
+                stream,
+            )
+        }
     }
 
     unsafe fn step_ended(&self, step: usize, compute: &Stream) -> Result<(), CudaError> {
@@ -195,7 +171,8 @@ impl Backing for Managed {
             };
             let bytes = to_usize(segment.end - segment.start);
             let address = self.tensor(segment.tensor, segment.start, bytes);
-            self.prefetch(address, bytes, to, stream)?;
+            // SAFETY: the range is this memory's.
+            unsafe { prefetch(&self.device, address, bytes, to, stream) }?;
         }
         stream.synchronize()
     }
