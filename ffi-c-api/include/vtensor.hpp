@@ -94,6 +94,9 @@ struct options {
     std::uint32_t warmup_iterations = 0;
     std::string spill_dir;
     std::uint64_t spill_bytes_max = 0;
+    std::uint64_t spill_write_bytes_per_day_max = 0;
+    /* VT_CONFIG_* together. */
+    std::uint32_t flags = 0;
     std::string policy;
     /* An exception that it throws is swallowed: it must not cross the library. */
     std::function<void(const log_line &)> log;
@@ -115,7 +118,9 @@ public:
         config.warmup_iterations = chosen.warmup_iterations;
         config.spill_dir = chosen.spill_dir.empty() ? nullptr : chosen.spill_dir.c_str();
         config.spill_bytes_max = chosen.spill_bytes_max;
+        config.spill_write_bytes_per_day_max = chosen.spill_write_bytes_per_day_max;
         config.policy = chosen.policy.empty() ? nullptr : chosen.policy.c_str();
+        config.flags = chosen.flags;
         config.log_level = chosen.log_level;
         if (chosen.log) {
             log_ = std::make_unique<log_function>(chosen.log);

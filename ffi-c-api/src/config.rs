@@ -1,17 +1,17 @@
 //! `vt_config`: what an application chooses about a runtime.
 //!
-//! Every member's zero is its default, so a struct that an older header knows is one with zeroes at
-//! the end. Guarantees: what this version cannot do is refused here, before anything is taken from
-//! the machine.
+//! Every member's zero is its default: what the device's owner has set, else the library's. So a
+//! struct that an older header knows is one with zeroes at the end. Guarantees: what this version
+//! cannot do is refused here, before anything is taken from the machine.
 
 use core::ffi::{c_char, c_void};
 use core::fmt;
 use core::mem::size_of;
 use std::path::PathBuf;
 
-use jetson_runtime::{Config, Integrity, Spill, StorageOptions};
+use jetson_runtime::{Config, Integrity, Settings, Spill, StorageOptions};
 use lgm::policy::Policy;
-use vtensor::{Bytes, PageBytes};
+use vtensor::{Bytes, Kinds, PageBytes};
 
 use crate::arguments::{invalid, not_null, text, text_or_empty};
 use crate::extensible::Extensible;
@@ -46,6 +46,8 @@ pub const VT_SPILL_FILE: u32 = 2;
 pub const VT_CONFIG_SPILL_READABLE: u32 = 1;
 /// A `spill_dir` whose files are in memory is accepted.
 pub const VT_CONFIG_SPILL_IN_MEMORY: u32 = 2;
+/// Parameters, optimizer state and buffers go to a spill file, too.
+pub const VT_CONFIG_SPILL_MODEL: u32 = 4;
 
 /// `vt_config`.
 #[repr(C)]
@@ -81,6 +83,8 @@ pub struct VtConfig {
     pub flags: u32,
     /// What chooses the moves; NULL: `vtensor`.
     pub policy: *const c_char,
+    /// What frozen programs may write to a spill file in a day; 0: no limit.
+    pub spill_write_bytes_per_day_max: u64,
 }
 
 // SAFETY: `repr(C)`, the size first; numbers, raw pointers, and a function pointer that may be
@@ -120,19 +124,34 @@ impl VtConfig {
     /// Its texts are NULL or C strings.
     pub(crate) unsafe fn read(&self) -> Result<(Config, Option<Sink>), Status> {
         self.supported()?;
-        let unknown = self.flags & !(VT_CONFIG_SPILL_READABLE | VT_CONFIG_SPILL_IN_MEMORY);
+        let known = VT_CONFIG_SPILL_READABLE | VT_CONFIG_SPILL_IN_MEMORY | VT_CONFIG_SPILL_MODEL;
+        let unknown = self.flags & !known;
         if unknown != 0 {
             return Err(invalid(format_args!(
                 "{CALL}->flags has unknown bits, {unknown:#x}"
             )));
         }
-        let defaults = Config::default();
+        let settings = Settings::load();
+        let settings = settings.map_err(|error| invalid(format_args!("{CALL}: {error}")))?;
+        let defaults = settings.config();
+        let bytes = |wanted: u64, default| match wanted {
+            0 => default,
+            wanted => Some(Bytes(wanted)),
+        };
         let config = Config {
-            budget: (self.budget_bytes != 0).then_some(Bytes(self.budget_bytes)),
-            page: self.page()?,
+            budget: bytes(self.budget_bytes, defaults.budget),
+            page: self.page()?.or(defaults.page),
             // SAFETY: handed on from this function's caller.
-            spill: unsafe { self.spill() }?,
-            spill_bytes_max: (self.spill_bytes_max != 0).then_some(Bytes(self.spill_bytes_max)),
+            spill: unsafe { self.spill(&defaults.spill) }?,
+            spill_bytes_max: bytes(self.spill_bytes_max, defaults.spill_bytes_max),
+            keep: match self.flags & VT_CONFIG_SPILL_MODEL {
+                0 => defaults.keep,
+                _ => Some(Kinds::NONE),
+            },
+            written_per_day_max: bytes(
+                self.spill_write_bytes_per_day_max,
+                defaults.written_per_day_max,
+            ),
             warmup: match self.warmup_iterations {
                 0 => defaults.warmup,
                 1 => {
@@ -144,13 +163,14 @@ impl VtConfig {
                 warmup => warmup,
             },
             // SAFETY: handed on from this function's caller.
-            policy: unsafe { self.policy() }?,
+            policy: unsafe { self.policy(defaults.policy) }?,
             storage: StorageOptions {
                 integrity: match self.flags & VT_CONFIG_SPILL_READABLE {
-                    0 => Integrity::Encrypt,
+                    0 => defaults.storage.integrity,
                     _ => Integrity::Checksum,
                 },
-                memory_backed: self.flags & VT_CONFIG_SPILL_IN_MEMORY != 0,
+                memory_backed: defaults.storage.memory_backed
+                    || self.flags & VT_CONFIG_SPILL_IN_MEMORY != 0,
                 ..defaults.storage
             },
             ..defaults
@@ -200,15 +220,16 @@ impl VtConfig {
 
     /// # Safety
     /// `spill_dir` is NULL or a C string.
-    unsafe fn spill(&self) -> Result<Spill, Status> {
+    unsafe fn spill(&self, default: &Spill) -> Result<Spill, Status> {
         // SAFETY: handed on from this function's caller.
         let folder = unsafe { text_or_empty(self.spill_dir, "vt_config: spill_dir") }?;
         match (self.spill, folder) {
-            (VT_SPILL_HOST, _) | (VT_SPILL_AUTO, "") => Ok(Spill::Ram),
-            (VT_SPILL_FILE, "") => Err(invalid(format_args!(
+            (VT_SPILL_HOST, _) => Ok(Spill::Ram),
+            (VT_SPILL_FILE, "") if matches!(default, Spill::Ram) => Err(invalid(format_args!(
                 "{CALL}->spill is VT_SPILL_FILE and spill_dir is empty: name a folder on a fast \
                  disk"
             ))),
+            (VT_SPILL_AUTO | VT_SPILL_FILE, "") => Ok(default.clone()),
             (VT_SPILL_AUTO | VT_SPILL_FILE, folder) => Ok(Spill::File(PathBuf::from(folder))),
             (other, _) => Err(unknown("spill", "VT_SPILL", other)),
         }
@@ -216,9 +237,9 @@ impl VtConfig {
 
     /// # Safety
     /// `policy` is NULL or a C string.
-    unsafe fn policy(&self) -> Result<Policy, Status> {
+    unsafe fn policy(&self, default: Policy) -> Result<Policy, Status> {
         if self.policy.is_null() {
-            return Ok(Config::default().policy);
+            return Ok(default);
         }
         // SAFETY: handed on from this function's caller.
         let name = unsafe { text(self.policy, "vt_config: policy") }?;

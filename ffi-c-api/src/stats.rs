@@ -55,6 +55,12 @@ pub struct VtStats {
     pub program_compute_ns: u64,
     /// How long an iteration takes, as the cost model sees it.
     pub program_predicted_ns: u64,
+    /// The first bytes of its plan's digest, as a big-endian number.
+    pub program_digest: u64,
+    /// Bytes of tensors that keep their place in the arena.
+    pub kept_bytes: u64,
+    /// Bytes of tensors at once, at most, in the last recorded iteration of that kind.
+    pub iteration_peak_bytes: u64,
 }
 
 // SAFETY: `repr(C)`, the size first; numbers.
@@ -66,11 +72,13 @@ unsafe impl Extensible for VtStats {
 impl VtStats {
     fn of(held: &Held) -> Self {
         let done = held.runtime.stats();
-        let program = held.program(held.begun).filter(|program| program.frozen);
-        let arena = program.as_ref().and_then(|program| program.arena);
-        let moved = program.as_ref().and_then(|program| program.moved);
+        let kind = held.program(held.begun);
+        let program = kind.as_ref().filter(|program| program.frozen);
+        let digest = program.and_then(|program| program.digest);
+        let arena = program.and_then(|program| program.arena);
+        let moved = program.and_then(|program| program.moved);
         let [out, r#in] = moved.unwrap_or_default();
-        let predicted = program.as_ref().and_then(|program| program.predicted_ns);
+        let predicted = program.and_then(|program| program.predicted_ns);
         Self {
             size: size_of::<Self>(),
             recorded_iterations: done.recorded_iterations,
@@ -89,8 +97,14 @@ impl VtStats {
             program_bytes: arena.map_or(0, |(pages, page)| u64::from(pages) * page.0),
             program_out_bytes: out.0,
             program_in_bytes: r#in.0,
-            program_compute_ns: program.as_ref().map_or(0, |program| program.compute_ns),
+            program_compute_ns: program.map_or(0, |program| program.compute_ns),
             program_predicted_ns: predicted.unwrap_or(0),
+            program_digest: digest.map_or(0, |digest| {
+                let first = digest.first_chunk().expect("a digest has 32 bytes");
+                u64::from_be_bytes(*first)
+            }),
+            kept_bytes: done.pinned.0,
+            iteration_peak_bytes: kind.as_ref().map_or(0, |kind| kind.peak.0),
         }
     }
 }

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=src");
+    // A driver is never unloaded: its threads would lose the code under their feet.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     let mut files = Vec::new();
     collect(Path::new("src"), &mut files)?;
     files.sort();

@@ -215,7 +215,10 @@ pub enum RuntimeError {
         budget: Bytes,
     },
     /// A pinned tensor does not fit beside the others.
-    #[error("tensor '{name}' needs {needed} of the arena for good, {room} are not pinned yet")]
+    #[error(
+        "tensor '{name}' is to stay in the arena and needs {needed}, of which {room} are not taken \
+         by others that stay; raise the budget, or let more tensors move"
+    )]
     PinTooLarge {
         /// The tensor.
         name: ShortName,
@@ -223,6 +226,24 @@ pub enum RuntimeError {
         needed: Bytes,
         /// What is left.
         room: Bytes,
+    },
+    /// A program would write more to a spill file than it may.
+    #[error(
+        "a program for iterations of kind {key} writes {written} in each of them, {per_day} a day \
+         at the pace that is predicted; {max} are allowed, enough for {iterations} iterations: \
+         raise the budget, allow more, or spill to host memory"
+    )]
+    Wear {
+        /// The kind of iteration.
+        key: u64,
+        /// What an iteration writes.
+        written: Bytes,
+        /// What that is in a day.
+        per_day: Bytes,
+        /// What is allowed in a day.
+        max: Bytes,
+        /// How many iterations that is enough for.
+        iterations: u64,
     },
     /// A saved program cannot be used.
     #[error("the program of key {key} cannot be loaded: {reason}")]

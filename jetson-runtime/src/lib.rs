@@ -11,6 +11,7 @@
 //!
 //! | module | noun |
 //! |---|---|
+//! | [`settings`], [`device`] | what the device's owner has chosen, what its boot has found |
 //! | [`options`] | what an application may choose |
 //! | [`planned`] | the phase before, and the freeze |
 //! | [`frozen`], [`step`] | the step path |
@@ -71,6 +72,7 @@ mod copier;
 mod counters;
 mod course;
 pub mod cuda;
+pub mod device;
 mod engine;
 pub mod error;
 pub mod failed;
@@ -87,6 +89,7 @@ pub mod planned;
 mod region;
 mod residency;
 mod scale;
+pub mod settings;
 pub mod spill;
 pub mod stats;
 pub mod step;
@@ -103,6 +106,7 @@ extern crate self as jetson_runtime;
 #[cfg(test)]
 mod tests;
 
+pub use device::{DeviceProfile, MeasuredWay, System};
 pub use error::RuntimeError;
 pub use failed::{Failed, StoppedAt, TensorRange};
 pub use failure::{Direction, Failure};
@@ -110,12 +114,13 @@ pub use fault::Fault;
 pub use frozen::Frozen;
 pub use live::{
     Access, Config, Divergence, Op, ProgramKey, ProgramReport, Runtime, RuntimeStats, Tensor,
-    TensorDesc, TensorState, View, plannable,
+    TensorDesc, TensorState, View, predict, written_per_day,
 };
 pub use memory::{Usage, process_pss};
 pub use nix::errno::Errno;
 pub use options::Options;
 pub use planned::Planned;
+pub use settings::Settings;
 pub use spill::Spill;
 pub use stats::Stats;
 pub use step::{Accesses, Step};

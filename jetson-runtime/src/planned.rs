@@ -30,7 +30,7 @@ const FILL_BYTES_MAX: u64 = 1 << 20;
 /// A plan that fits this machine.
 #[derive(Debug)]
 pub struct Planned {
-    plan: Plan,
+    pub(crate) plan: Plan,
     options: Options,
     scale: Scale,
     needs: MapNeeds,

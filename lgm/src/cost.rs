@@ -6,6 +6,8 @@
 //!
 //! *Not here*: places, pages, choices. It scores; it does not judge whether a program is sound.
 
+use core::ops::Range;
+
 use crate::count::to_i64;
 use crate::moves::Move;
 use crate::profile::Link;
@@ -133,6 +135,11 @@ impl Load {
     /// Simulates iterations until two take the same time, at most six.
     #[must_use]
     pub fn simulate(&self) -> Timeline {
+        self.run().0
+    }
+
+    /// The same; also when copies are complete, and when the last iteration ends.
+    fn run(&self) -> (Timeline, Done, u64) {
         let mut done = Done {
             outs: vec![0; 2 * self.outs_ns.len()],
             ins: vec![0; 2 * self.ins.len()],
@@ -152,7 +159,49 @@ impl Load {
             }
             before = Some(took);
         }
-        timeline
+        (timeline, done, end)
+    }
+
+    /// Where a steady iteration waits, and for which copies.
+    #[must_use]
+    pub fn waits(&self) -> Vec<Wait> {
+        let (timeline, done, end) = self.run();
+        let start = end - timeline.iteration_ns;
+        let mut ready = 0;
+        let mut waits = Vec::new();
+        for (step, &starts) in timeline.starts_ns.iter().enumerate() {
+            if starts > ready {
+                let counts = self.counts[step];
+                let (outs, ins) = (self.outs_ns.len(), self.ins.len());
+                let by_out = done_at(&done.outs, outs, counts.out_needed) == start + starts;
+                let mut wait = Wait {
+                    step,
+                    ns: starts - ready,
+                    outs: 0..0,
+                    ins: 0..0,
+                };
+                if by_out {
+                    wait.outs = self.busy_outs(&done, counts.out_needed);
+                } else {
+                    wait.ins = busy(&done.ins, ins, counts.in_needed, |row| self.ins[row].ns);
+                    let first = self.ins.get(wait.ins.start % ins.max(1));
+                    wait.outs = first.map_or(0..0, |first| {
+                        // It may have waited for outs itself, of its own iteration or the last.
+                        let later = if wait.ins.start < ins { outs } else { 0 };
+                        self.busy_outs(&done, first.after_out - to_i64(later))
+                    });
+                }
+                waits.push(wait);
+            }
+            ready = starts + self.steps_ns[step];
+        }
+        waits
+    }
+
+    fn busy_outs(&self, done: &Done, count: i64) -> Range<usize> {
+        busy(&done.outs, self.outs_ns.len(), count, |row| {
+            self.outs_ns[row]
+        })
     }
 
     /// One iteration from `start` on; returns when it ends.
@@ -190,6 +239,40 @@ impl Load {
         }
         now
     }
+}
+
+/// A wait of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The step that waits.
+    pub step: usize,
+    /// How long, in nanoseconds.
+    pub ns: u64,
+    /// The outs that run without a pause until what the step waits for is there, counted from the
+    /// first of the iteration before.
+    pub outs: Range<usize>,
+    /// The ins, in the same way.
+    pub ins: Range<usize>,
+}
+
+/// The copies that ran without a pause until `count` were complete.
+fn busy(
+    done: &[u64],
+    per_iteration: usize,
+    count: i64,
+    took: impl Fn(usize) -> u64,
+) -> Range<usize> {
+    let Some(end) = usize::try_from(to_i64(per_iteration) + count)
+        .ok()
+        .filter(|&end| end > 0 && end <= done.len())
+    else {
+        return 0..0;
+    };
+    let mut first = end - 1;
+    while first > 0 && done[first] - took(first % per_iteration) <= done[first - 1] {
+        first -= 1;
+    }
+    first..end
 }
 
 /// When copies are complete: those of the iteration before, then those of this one.

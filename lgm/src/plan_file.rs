@@ -109,6 +109,12 @@ pub fn encode(plan: &Plan) -> Vec<u8> {
     file
 }
 
+/// The SHA-256 that a plan's file states: equal plans, and no others, have the same.
+#[must_use]
+pub fn digest_of(plan: &Plan) -> [u8; 32] {
+    digest(&encode(plan))
+}
+
 /// Reads a plan from a file's bytes.
 ///
 /// # Errors

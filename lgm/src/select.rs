@@ -22,6 +22,9 @@ pub struct Aim<'a> {
     pub live: &'a [i64],
     /// Pages that each step may hold.
     pub target: &'a [i64],
+    /// For each gap, how many pieces may leave in it at most (all or none, if tensors move as a
+    /// whole); empty for no limit.
+    pub most: &'a [u32],
     /// Whether tensors move only as a whole.
     pub whole: bool,
 }
@@ -120,7 +123,8 @@ pub fn select(graph: &Graph<'_>, aim: Aim<'_>) -> Vec<u32> {
                 break;
             };
             let pieces = graph.node(gaps[row].tensor).pieces;
-            let left = i64::from(pieces - moved[row]);
+            let most = aim.most.get(row).map_or(pieces, |&most| most.min(pieces));
+            let left = i64::from(most.saturating_sub(moved[row]));
             let taken = if aim.whole { left } else { left.min(short) };
             if close <= at || taken == left {
                 heap.pop();

@@ -8,14 +8,20 @@
 pub struct Tricks {
     /// Tensors share pages (`share`).
     pub share: bool,
+    /// Several ways to share pages are tried (`planner/ground`).
+    pub grounds: bool,
     /// Select as if there were less memory, so that copies in find room (`policy/search`).
     pub headroom: bool,
     /// Copies in are not released long before they are needed (`policy/leads`).
     pub leads: bool,
+    /// Good schedules are changed where they wait (`policy/local`).
+    pub local: bool,
     /// Copies of different sizes are tried (`policy/search`).
     pub sizes: bool,
     /// Pages go to those that wait for what frees them anyway (`layout/colouring`).
     pub known: bool,
+    /// `portfolio` looks at what published policies choose (`planner/portfolio`).
+    pub seeds: bool,
     /// Several layouts of a schedule are compared (`layout`).
     pub layouts: bool,
 }
@@ -24,10 +30,13 @@ impl Default for Tricks {
     fn default() -> Self {
         Self {
             share: true,
+            grounds: true,
             headroom: true,
             leads: true,
+            local: true,
             sizes: true,
             known: true,
+            seeds: true,
             layouts: true,
         }
     }
@@ -40,10 +49,13 @@ impl Tricks {
         let mut tricks = Self::default();
         let trick = match name {
             "share" => &mut tricks.share,
+            "grounds" => &mut tricks.grounds,
             "headroom" => &mut tricks.headroom,
             "leads" => &mut tricks.leads,
+            "local" => &mut tricks.local,
             "sizes" => &mut tricks.sizes,
             "known" => &mut tricks.known,
+            "seeds" => &mut tricks.seeds,
             "layouts" => &mut tricks.layouts,
             _ => return None,
         };

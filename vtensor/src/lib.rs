@@ -39,7 +39,7 @@ pub use bytes::{Bytes, PageBytes};
 pub use command::{In, Out, StepCounts, StepKind};
 pub use id::{OpIndex, PageIndex, StepIndex, TensorId, WindowId};
 pub use interval::StepRange;
-pub use kind::TensorKind;
+pub use kind::{Kinds, TensorKind};
 pub use page::{ArenaRange, PageRun};
 pub use piece::{PieceRun, Pieces};
 pub use window::{Place, Window};

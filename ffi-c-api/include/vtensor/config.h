@@ -57,7 +57,13 @@ enum {
      * A spill_dir whose files are in memory is accepted. On a device with one memory that frees
      * none, so it is refused without this.
      */
-    VT_CONFIG_SPILL_IN_MEMORY = 2
+    VT_CONFIG_SPILL_IN_MEMORY = 2,
+    /*
+     * Parameters, optimizer state and buffers go to a spill file like everything else. Without it
+     * they keep their place in the arena, so that a disk that fails can cost an iteration but never
+     * the model.
+     */
+    VT_CONFIG_SPILL_MODEL = 4
 };
 
 /* How much the library says; each level includes those above it. */
@@ -80,7 +86,11 @@ enum {
  */
 typedef void (*vt_log_fn)(void *user, vt_log_level level, const char *source, const char *message);
 
-/* How a runtime is built. Zero is the default of every member. */
+/*
+ * How a runtime is built. Zero is the default of every member: what the device's owner has set for
+ * all programs, in /etc/vtensor.toml or the environment (vtensor(3) has the options), else what is
+ * said here.
+ */
 typedef struct vt_config {
     /* sizeof(vt_config). */
     size_t size;
@@ -120,6 +130,11 @@ typedef struct vt_config {
     uint32_t flags;
     /* What chooses the moves: "vtensor" (also NULL), "whole", "lru", ...: see vtensor-bench(1). */
     const char *policy;
+    /*
+     * What frozen programs may write to a spill file in a day, for flash wears out: one that would
+     * write more is refused by vt_iteration_begin() with VT_ERROR_BUDGET. 0 is no limit.
+     */
+    uint64_t spill_write_bytes_per_day_max;
 } vt_config;
 
 /*

@@ -52,6 +52,15 @@ typedef struct vt_stats {
     uint64_t program_in_bytes;
     uint64_t program_compute_ns;
     uint64_t program_predicted_ns;
+    /*
+     * Of the same program, the first bytes of its plan's digest: equal numbers are equal programs,
+     * with the same copies and addresses. The first byte is the highest.
+     */
+    uint64_t program_digest;
+    /* Bytes of tensors that keep their place in the arena: pinned, or of a model beside a file. */
+    uint64_t kept_bytes;
+    /* Bytes of tensors at once, at most, in the iteration of that kind: what it takes unlimited. */
+    uint64_t iteration_peak_bytes;
 } vt_stats;
 
 /*

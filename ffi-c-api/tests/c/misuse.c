@@ -175,7 +175,7 @@ static void tensors(void)
     FAILS(vt_tensor_unpin(a.runtime, 12345), VT_ERROR_NOT_FOUND, "no tensor");
     OK(vt_tensor_unpin(a.runtime, tensor));
     large = app_tensor(a.runtime, "large", 2 * APP_BUDGET, VT_KIND_BUFFER);
-    FAILS(vt_tensor_pin(a.runtime, large, &pointer), VT_ERROR_BUDGET, "not pinned yet");
+    FAILS(vt_tensor_pin(a.runtime, large, &pointer), VT_ERROR_BUDGET, "not taken by others");
     OK(vt_tensor_destroy(a.runtime, large));
     FAILS(vt_alloc(a.runtime, NULL, &pointer), VT_ERROR_INVALID_ARGUMENT, "desc is NULL");
     FAILS(vt_alloc(a.runtime, &good, NULL), VT_ERROR_INVALID_ARGUMENT, "pointer_out is NULL");

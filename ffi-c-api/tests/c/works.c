@@ -55,6 +55,8 @@ static void kinds_of_iterations(uint64_t loss)
     CHECK(stats.moved_out_bytes > 0 && stats.moved_in_bytes > 0);
     CHECK(stats.arena_bytes == APP_BUDGET && stats.program_bytes <= APP_BUDGET);
     CHECK(stats.program_out_bytes > 0 && stats.program_predicted_ns > 0);
+    CHECK(stats.program_digest != 0 && stats.kept_bytes == 0);
+    CHECK(stats.iteration_peak_bytes == (APP_LAYERS * 6 + 1) * APP_PAGE + 8);
     vt_runtime_destroy(a.runtime);
 }
 
@@ -71,7 +73,9 @@ static void a_spill_file_and_policies(uint64_t loss)
         OK(vt_config_init(&config));
         config.budget_bytes = APP_BUDGET;
         config.spill_dir = ".";
-        config.flags = VT_CONFIG_SPILL_IN_MEMORY | (policy == 0 ? VT_CONFIG_SPILL_READABLE : 0);
+        /* With all of them a model keeps its place, but for the last. */
+        config.flags = VT_CONFIG_SPILL_IN_MEMORY | (policy == 0 ? VT_CONFIG_SPILL_READABLE : 0) |
+                       (policy == 2 ? VT_CONFIG_SPILL_MODEL : 0);
         config.policy = policies[policy];
         config.warmup_iterations = 2;
         OK(vt_runtime_create(&config, &made.runtime));
@@ -82,6 +86,7 @@ static void a_spill_file_and_policies(uint64_t loss)
             CHECK(app_loss(&made) == loss);
         }
         CHECK(numbers(&made).frozen_iterations == 2);
+        CHECK(numbers(&made).kept_bytes == (policy == 2 ? 0 : APP_PAGE + 512));
         vt_runtime_destroy(made.runtime);
     }
 }
@@ -145,11 +150,13 @@ static void a_shipped_plan(uint64_t loss)
     static const char *const path = "works.plan";
     app a = app_create(NULL, NULL);
     vt_stats stats;
+    uint64_t digest;
     int i;
 
     FAILS(vt_plan_save_key(a.runtime, 5, path), VT_ERROR_PLAN, "not frozen");
     for (i = 0; i < 3; ++i)
         app_iteration(&a, 5);
+    digest = numbers(&a).program_digest;
     OK(vt_plan_save(a.runtime, path));
     OK(vt_trace_save(a.runtime, "works.json"));
     vt_runtime_destroy(a.runtime);
@@ -166,9 +173,32 @@ static void a_shipped_plan(uint64_t loss)
     }
     stats = numbers(&a);
     CHECK(stats.recorded_iterations == 0 && stats.frozen_iterations == 4);
+    CHECK(digest != 0 && stats.program_digest == digest);
     OK(vt_plan_save_key(a.runtime, 6, path));
     vt_runtime_destroy(a.runtime);
     CHECK(remove(path) == 0 && remove("works.json") == 0);
+}
+
+/* A program that would write more to a disk than it may in a day does not begin. */
+static void a_limit_of_what_is_written(void)
+{
+    vt_config config;
+    app made;
+
+    OK(vt_config_init(&config));
+    config.budget_bytes = APP_BUDGET;
+    config.spill_dir = ".";
+    config.flags = VT_CONFIG_SPILL_IN_MEMORY;
+    config.warmup_iterations = 2;
+    config.spill_write_bytes_per_day_max = APP_PAGE;
+    OK(vt_runtime_create(&config, &made.runtime));
+    made.weight = app_tensor(made.runtime, "weight", APP_PAGE, VT_KIND_PARAMETER);
+    made.loss = app_tensor(made.runtime, "loss", 8, VT_KIND_BUFFER);
+    app_iteration(&made, 1);
+    app_iteration(&made, 1);
+    FAILS(vt_iteration_begin(made.runtime, 1), VT_ERROR_BUDGET, "4 KiB are allowed");
+    CHECK(app_loss(&made) != 0);
+    vt_runtime_destroy(made.runtime);
 }
 
 static void freezing_by_hand(void)
@@ -240,6 +270,7 @@ int main(void)
     a_pinned_weight();
     an_abort_in_the_middle(loss);
     a_shipped_plan(loss);
+    a_limit_of_what_is_written();
     freezing_by_hand();
     levels_of_logging();
     return verdict("works");

@@ -86,8 +86,12 @@ Examples:
   vtensor-bench probe
       The GPU: what it is, what works on it, how fast its link is, and what is chosen for it.
   vtensor-bench probe /var/tmp
-      What spilling to that folder achieves. Takes 64 MiB of space and about five seconds: a second
-      for each way to reach it.";
+      How fast is spilling to that disk?
+  vtensor-bench probe --profile /run/vtensor/profile.json
+      What a service does at boot: keep the answer for the spill folder of /etc/vtensor.toml.
+
+A folder is measured with 64 MiB of space in about five seconds: a second for each way to reach
+it.";
 
 /// The command line.
 #[derive(Clone, Debug, Parser)]
@@ -128,9 +132,15 @@ pub enum Command {
 /// Arguments of `probe`.
 #[derive(Clone, Debug, Args)]
 pub struct ProbeArgs {
-    /// A folder on the disk in question; without one, the GPU is probed
+    /// A folder on the disk in question; with --profile, the spill folder of the settings if none
+    /// is named. Without either, the GPU is probed
     #[arg(value_name = "FOLDER")]
     pub folder: Option<PathBuf>,
+    /// Write what was found, with what the machine is, to this file, where the library looks for it
+    /// in every program until the machine is started again: /run/vtensor/profile.json, or what the
+    /// settings say
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
     /// Accept a folder whose files are in memory
     #[arg(long)]
     pub memory_backed: bool,
@@ -398,6 +408,7 @@ mod tests {
             "x train --policy best",
             "x train --steps 3 --epochs 2",
             "x train --model vgg",
+            "x probe",
         ] {
             assert_eq!(
                 parse(line).map(|_| ()).map_err(|e| e.exit_code()),

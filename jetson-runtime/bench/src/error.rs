@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use jetson_runtime::RuntimeError;
+use jetson_runtime::settings::SettingsError;
 use lgm::plan_file::PlanFileError;
 use lgm::planner::PlanError;
 use lgm::profile::ProfileError;
@@ -110,6 +111,9 @@ pub enum BenchError {
     /// Parameters were not saved or loaded.
     #[error(transparent)]
     Weights(#[from] WeightsError),
+    /// The device's settings cannot be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// The system does not tell where the windows are.
     #[error("reading the addresses of the windows from /proc/self/maps failed: {0}")]
     Maps(#[source] io::Error),
@@ -144,6 +148,7 @@ impl BenchError {
             Self::Data(_) | Self::DataUnused => "data",
             Self::FewImages { .. } => "batch",
             Self::Weights(_) => "weights",
+            Self::Settings(_) => "settings",
             Self::Maps(_) => "maps",
         }
     }

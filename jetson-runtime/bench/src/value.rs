@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use vtensor::{Bytes, PageBytes};
+use vtensor::{Bytes, Kinds, PageBytes, TensorKind};
 
 /// A budget: a share of a trace's peak, or an amount.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,6 +98,49 @@ impl fmt::Display for SpillArg {
     }
 }
 
+/// The names of kinds that can stay in the arena.
+const KEPT: [(&str, TensorKind); 4] = [
+    ("params", TensorKind::Parameter),
+    ("optimizer", TensorKind::Optimizer),
+    ("buffers", TensorKind::Buffer),
+    ("gradients", TensorKind::Gradient),
+];
+
+/// Reads which persistent tensors never leave the arena: `params,optimizer`, `none`.
+///
+/// # Errors
+/// If a name is none of them.
+pub fn keep(text: &str) -> Result<Kinds, String> {
+    if text.trim() == "none" {
+        return Ok(Kinds::NONE);
+    }
+    text.split(',').try_fold(Kinds::NONE, |kinds, name| {
+        let found = KEPT.iter().find(|(known, _)| *known == name.trim());
+        let names = KEPT.map(|(known, _)| known).join(", ");
+        found.map_or_else(
+            || {
+                Err(format!(
+                    "what stays is none, or some of {names} with commas between them"
+                ))
+            },
+            |(_, kind)| Ok(kinds.with(*kind)),
+        )
+    })
+}
+
+/// Reads an amount in 10^9 bytes.
+///
+/// # Errors
+/// If it is no such number.
+pub fn gigabytes(text: &str) -> Result<Bytes, String> {
+    match text.parse::<f64>() {
+        // Below 2^64.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        Ok(number) if number > 0.0 && number <= 1e9 => Ok(Bytes((number * 1e9) as u64)),
+        _ => Err("an amount is a number of 10^9 bytes above 0 and at most 10^9".into()),
+    }
+}
+
 /// Reads how much smaller than planned a replay executes: `0.25` or `1/4`, above 0 and at most 1.
 ///
 /// # Errors
@@ -130,6 +173,28 @@ pub fn link_gbps(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stays_is_a_list_of_kinds() {
+        assert_eq!(keep("none"), Ok(Kinds::NONE));
+        assert_eq!(keep("params, optimizer,buffers"), Ok(Kinds::MODEL));
+        assert_eq!(
+            keep("gradients"),
+            Ok(Kinds::NONE.with(TensorKind::Gradient))
+        );
+        for text in ["", "all", "params,", "none,params"] {
+            let error = keep(text).expect_err(text);
+            assert!(error.contains("params, optimizer"), "{error}");
+        }
+    }
+
+    #[test]
+    fn amounts_are_in_gigabytes() {
+        assert_eq!(gigabytes("0.5"), Ok(Bytes(500_000_000)));
+        for text in ["0", "-1", "1GB", "nan", "1e10"] {
+            assert!(gigabytes(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn budgets_are_shares_or_amounts() {

@@ -43,6 +43,7 @@ fn cells_have_fixed_keys_and_agree_with_plan() {
             "feasible",
             "ratio",
             "bound_ratio",
+            "lp_bound_ratio",
             "moved_out_bytes",
             "moved_in_bytes",
             "page_overhead",
@@ -58,6 +59,8 @@ fn cells_have_fixed_keys_and_agree_with_plan() {
         if let Some(ratio) = cell["ratio"].as_f64() {
             let bound = cell["bound_ratio"].as_f64().expect("a number");
             assert!(ratio >= bound && bound >= 1.0, "{cell}");
+            let fluid = cell["lp_bound_ratio"].as_f64().expect("known here");
+            assert!(ratio >= fluid && fluid >= 1.0, "{cell}");
         }
     }
     let one = &cells[4];

@@ -46,6 +46,8 @@ fn task(network: fn(vtensor_bench::train::model::Shape, usize) -> Network, data:
         load: None,
         spill: Spill::Ram,
         storage: jetson_runtime::StorageOptions::default(),
+        keep: None,
+        written_per_day_max: None,
         link: None,
         watch_process: false,
     }
@@ -86,6 +88,14 @@ fn digits_are_the_same_in_half_of_the_memory_and_in_the_least() {
         for outcome in same_under(&task, HALF) {
             assert!(outcome.refusals.is_empty(), "{:?}", outcome.refusals);
             assert!(outcome.predicted.is_some() && !outcome.steps_took.is_empty());
+            let to_file = task.spill != Spill::Ram;
+            assert_eq!(
+                outcome.kept > Bytes(0),
+                to_file,
+                "a model is kept beside a file"
+            );
+            assert_eq!(outcome.written.is_some(), to_file);
+            assert_eq!(outcome.predicted_unkept.is_some(), to_file);
         }
         same_under(&task, TrainBudget::Min);
         assert_eq!(folder.entries(), 0, "nothing is left behind");

@@ -5,12 +5,14 @@
 //! [`Control::path`]. Nothing is ever unloaded.
 
 use std::ffi::{CString, c_char, c_int};
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
 use libloading::Library;
 
 use crate::ModelError;
 use crate::library::{copy_without, library};
+use crate::profile::Profile;
 use crate::stamp;
 
 /// How a call is to fail.
@@ -26,11 +28,28 @@ pub enum Failing {
     ForEver,
 }
 
+/// What was counted of managed memory, in the order in which work was enqueued. Nothing is ever
+/// evicted: a device too small for `resident_max` would have had to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Managed {
+    /// Bytes on the device now.
+    pub resident: u64,
+    /// The most that were there.
+    pub resident_max: u64,
+    /// Bytes that kernels and fills touched before they were there.
+    pub faulted: u64,
+    /// Bytes that prefetches brought there.
+    pub prefetched: u64,
+}
+
 /// A loaded model.
 #[derive(Debug)]
 pub struct Control {
     path: PathBuf,
     functions: Functions,
+    /// Never unloaded: functions, and threads of streams, must outlive everything.
+    library: ManuallyDrop<Library>,
 }
 
 macro_rules! functions {
@@ -67,13 +86,14 @@ functions! {
     vtm_granularity(u64) -> c_int;
     vtm_strict_events(c_int) -> c_int;
     vtm_host_touch(usize, usize, c_int) -> c_int;
+    vtm_managed(*mut [u64; 4]) -> c_int;
     vtm_reports(*mut u8, usize) -> usize;
     vtm_leaks(*mut u8, usize) -> usize;
 }
 
 impl Control {
     /// A machine of its own with the device `profile`: `orin`, `thor`, `gh200`, `rtx-linux`,
-    /// `rtx-wsl` or `nano`.
+    /// `rtx-wsl` or `nano`. Its driver lacks the functions that its version lacks.
     ///
     /// # Errors
     /// If the library is not there or cannot be loaded, or if there is no such profile.
@@ -81,12 +101,16 @@ impl Control {
         Self::without(profile, &[])
     }
 
-    /// A machine of its own whose driver lacks these functions.
+    /// A machine of its own whose driver also lacks these functions.
     ///
     /// # Errors
     /// As [`new`](Self::new), and if the model has no such function to lack.
     pub fn without(profile: &str, functions: &[&str]) -> Result<Self, ModelError> {
-        let control = Self::open(&copy_without(functions)?)?;
+        let mut missing = functions.to_vec();
+        if let Some(profile) = Profile::named(profile) {
+            missing.extend(profile.missing().map(|name: &str| name));
+        }
+        let control = Self::open(&copy_without(&missing)?)?;
         control.reset(profile)?;
         Ok(control)
     }
@@ -119,11 +143,10 @@ impl Control {
             });
         }
         let functions = Functions::of(&library)?;
-        // The functions, and threads of streams, must outlive everything.
-        std::mem::forget(library);
         Ok(Self {
             path: path.to_owned(),
             functions,
+            library: ManuallyDrop::new(library),
         })
     }
 
@@ -133,7 +156,8 @@ impl Control {
         &self.path
     }
 
-    /// Forgets everything, and becomes a machine with this device. Nothing may be using it.
+    /// Forgets everything, and becomes a machine with this device. Nothing may be using it. Which
+    /// functions it has does not change.
     ///
     /// # Errors
     /// If there is no such profile.
@@ -149,7 +173,7 @@ impl Control {
     /// stands for any function.
     ///
     /// # Errors
-    /// If the name holds a zero byte.
+    /// If there is no such function.
     pub fn inject(
         &self,
         function: &str,
@@ -163,7 +187,7 @@ impl Control {
     /// As [`inject`](Self::inject), for `count` calls from the `nth` on.
     ///
     /// # Errors
-    /// If the name holds a zero byte.
+    /// If there is no such function.
     pub fn inject_many(
         &self,
         function: &str,
@@ -172,7 +196,7 @@ impl Control {
         failing: Failing,
         code: i32,
     ) -> Result<(), ModelError> {
-        let name = c_string(function)?;
+        let name = self.function(function)?;
         let kind = match failing {
             Failing::Now => 0,
             Failing::Late => 1,
@@ -187,9 +211,10 @@ impl Control {
     /// Lets the `nth` call from now of a wait, query or record answer success and do nothing.
     ///
     /// # Errors
-    /// If the name holds a zero byte.
+    /// If it is not one of `cuStreamWaitEvent`, `cuStreamSynchronize`, `cuStreamQuery`,
+    /// `cuEventRecord`, `cuEventSynchronize`, `cuEventQuery` and `cuCtxSynchronize`.
     pub fn elide(&self, function: &str, nth: u64) -> Result<(), ModelError> {
-        let name = c_string(function)?;
+        let name = self.function(function)?;
         // SAFETY: the name is a C string.
         done("vtm_elide", unsafe {
             (self.functions.vtm_elide)(name.as_ptr(), nth)
@@ -210,11 +235,23 @@ impl Control {
     /// How often a function was called since the reset; `*` for all together.
     ///
     /// # Errors
-    /// If the name holds a zero byte.
+    /// If there is no such function.
     pub fn calls(&self, function: &str) -> Result<u64, ModelError> {
-        let name = c_string(function)?;
+        let name = self.function(function)?;
         // SAFETY: the name is a C string.
         Ok(unsafe { (self.functions.vtm_calls)(name.as_ptr()) })
+    }
+
+    /// The name of a function that this driver has, or `*`.
+    fn function(&self, name: &str) -> Result<CString, ModelError> {
+        let c_name = c_string(name)?;
+        let symbol = c_name.as_bytes_with_nul();
+        // SAFETY: the symbol is looked up, and not called.
+        let found = unsafe { self.library.get::<unsafe extern "C" fn()>(symbol) };
+        match found.is_ok() || name == "*" {
+            true => Ok(c_name),
+            false => Err(ModelError::Function(name.to_owned())),
+        }
     }
 
     /// Limits copies to so many bytes per second in each direction (0: no limit), and adds
@@ -288,6 +325,25 @@ impl Control {
         // SAFETY: numbers only; the address is not followed.
         done("vtm_host_touch", unsafe {
             (self.functions.vtm_host_touch)(address, bytes, c_int::from(write))
+        })
+    }
+
+    /// What was counted of managed memory.
+    ///
+    /// # Errors
+    /// If the machine cannot be made.
+    pub fn managed(&self) -> Result<Managed, ModelError> {
+        let mut numbers = [0; 4];
+        // SAFETY: the output is a local of that size.
+        done("vtm_managed", unsafe {
+            (self.functions.vtm_managed)(&raw mut numbers)
+        })?;
+        let [resident, resident_max, faulted, prefetched] = numbers;
+        Ok(Managed {
+            resident,
+            resident_max,
+            faulted,
+            prefetched,
         })
     }
 

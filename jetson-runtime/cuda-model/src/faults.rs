@@ -39,6 +39,17 @@ pub(crate) struct Faults {
     total: u64,
 }
 
+/// Functions that order something, and can be elided.
+pub(crate) const ORDERING: [&str; 7] = [
+    "cuStreamWaitEvent",
+    "cuStreamSynchronize",
+    "cuStreamQuery",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuEventQuery",
+    "cuCtxSynchronize",
+];
+
 /// Stands for any function.
 const ANY: &str = "*";
 

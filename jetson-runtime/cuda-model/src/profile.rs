@@ -37,6 +37,15 @@ pub(crate) mod attribute {
 
 const GIB: u64 = 1 << 30;
 
+/// Functions that older drivers lack, and the version that brought them.
+const SINCE: &[(&str, i32)] = &[
+    ("cuDeviceGetUuid_v2", 11040),
+    ("cuMemPrefetchAsync_v2", 12020),
+    ("cuMemAdvise_v2", 12020),
+    ("cuEventElapsedTime_v2", 12080),
+    ("cuMemDiscardBatchAsync", 13000),
+];
+
 /// A device and its driver.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Profile {
@@ -71,7 +80,7 @@ pub(crate) struct Profile {
 }
 
 /// All profiles.
-pub(crate) static PROFILES: [Profile; 6] = [NANO, ORIN, THOR, GH200, RTX_LINUX, RTX_WSL];
+static PROFILES: [Profile; 6] = [NANO, ORIN, THOR, GH200, RTX_LINUX, RTX_WSL];
 
 /// Jetson Nano, JetPack 4: no host registration, no virtual memory, one copy engine.
 const NANO: Profile = Profile {
@@ -178,6 +187,12 @@ impl Profile {
     /// The profile of that name.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         PROFILES.iter().find(|profile| profile.name == name)
+    }
+
+    /// Functions of the model that the driver of this device does not have.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = &'static str> {
+        let newer = SINCE.iter().filter(|(_, since)| *since > self.driver);
+        newer.map(|(name, _)| *name)
     }
 
     /// A device attribute, if the model knows its number.

@@ -39,11 +39,6 @@ impl Kind {
     pub(crate) const fn on_host(self) -> bool {
         matches!(self, Self::Managed | Self::Pinned | Self::Registered)
     }
-
-    /// Whether kernels may use the addresses.
-    pub(crate) const fn on_device(self) -> bool {
-        !matches!(self, Self::Registered)
-    }
 }
 
 /// What may be done at a mapping.

@@ -65,7 +65,7 @@ statuses! {
 impl Status {
     /// Whether a failure of asynchronous work takes the whole context with it.
     pub(crate) const fn loses_context(self) -> bool {
-        matches!(self.0, 46 | 214 | 700..=702 | 710 | 714..=719)
+        matches!(self.0, 46 | 214 | 700 | 702 | 710 | 714..=719)
     }
 }
 

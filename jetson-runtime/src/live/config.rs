@@ -1,8 +1,10 @@
 //! What an application may choose about a runtime.
 
+use std::path::PathBuf;
+
 use lgm::policy::Policy;
 use lgm::profile::Link;
-use vtensor::{Bytes, PageBytes};
+use vtensor::{Bytes, Kinds, PageBytes};
 
 use crate::fault::Fault;
 use crate::spill::Spill;
@@ -25,14 +27,26 @@ pub struct Config {
     pub spill: Spill,
     /// How a spill file is used.
     pub storage: StorageOptions,
+    /// Persistent tensors of these kinds never leave the arena: each has its place for life, taken
+    /// from the budget of everything else. `None` is [`Kinds::MODEL`] with a spill file, so that a
+    /// fault of the disk can cost an iteration but not the model, and nothing with host memory.
+    /// Without a budget nothing moves anyway.
+    pub keep: Option<Kinds>,
+    /// What frozen programs may write to a spill file in a day, for flash wears out: a program that
+    /// would write more, at the pace that the cost model sees, is refused. `None` is no limit.
+    pub written_per_day_max: Option<Bytes>,
     /// What tensors may take of the spill tier while nothing is frozen. `None` is what the machine
     /// has free. A frozen program takes exactly what it needs, beside this.
     pub spill_bytes_max: Option<Bytes>,
     /// Equal iterations in a row before a program is made of them, at least 2. Their op durations
     /// are what the planner knows of time, so more are steadier.
     pub warmup: u32,
-    /// The link to the spill tier as the planner sees it. `None` is the throttle's, or measured.
+    /// The link to the spill tier as the planner sees it. `None` is the throttle's, or the
+    /// profile's, or measured.
     pub link: Option<Link>,
+    /// The profile of the device, as it was found at boot; one that is missing or does not hold is
+    /// not used.
+    pub profile: Option<PathBuf>,
     /// The pace of all copies; `None` is as fast as the machine copies.
     pub throttle: Option<Throttle>,
     /// Limits on what the windows of programs may take from the kernel.
@@ -49,9 +63,12 @@ impl Default for Config {
             page: None,
             spill: Spill::Ram,
             storage: StorageOptions::default(),
+            keep: None,
+            written_per_day_max: None,
             spill_bytes_max: None,
             warmup: 3,
             link: None,
+            profile: None,
             throttle: None,
             limits: MapLimits::default(),
             fault: None,
@@ -65,6 +82,15 @@ impl Config {
         match self.budget {
             Some(_) => self.policy,
             None => Policy::None,
+        }
+    }
+
+    /// What never leaves the arena.
+    pub(super) const fn effective_keep(&self) -> Kinds {
+        match (self.budget, self.keep, &self.spill) {
+            (None, ..) | (_, None, Spill::Ram) => Kinds::NONE,
+            (_, Some(keep), _) => keep,
+            (_, None, Spill::File(_)) => Kinds::MODEL,
         }
     }
 }

@@ -13,7 +13,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::time::Instant;
 
-use vtensor::{Bytes, Mode, limits};
+use vtensor::{Bytes, Kinds, Mode, limits};
 
 use super::garage::Garage;
 use super::score::Spec;
@@ -45,12 +45,14 @@ pub(super) struct Item {
     pub(super) written: bool,
     /// Whether its content was lost.
     pub(super) lost: bool,
+    /// Whether its place is to be in the arena for good.
+    pub(super) keep: bool,
     /// When an op last used it.
     used: u64,
 }
 
 impl Item {
-    fn new(spec: &Spec) -> Self {
+    fn new(spec: &Spec, keep: Kinds) -> Self {
         Self {
             name: Arc::clone(&spec.name),
             bytes: spec.bytes,
@@ -59,6 +61,7 @@ impl Item {
             slot: None,
             written: false,
             lost: false,
+            keep: keep.contains(spec.kind),
             used: 0,
         }
     }
@@ -98,18 +101,21 @@ pub(super) struct Heap {
     claimed: u64,
     pub(super) garage: Garage,
     copier: Box<dyn Copier>,
+    keep: Kinds,
     pub(super) items: BTreeMap<Key, Item>,
     clock: u64,
     pub(super) moved: Moved,
 }
 
 impl Heap {
-    /// A heap on an arena, `claimed` bytes of which hold memory.
+    /// A heap on an arena, `claimed` bytes of which hold memory. Tensors of the kinds `keep` leave
+    /// the arena last.
     pub(super) fn new(
         arena: &Arc<Arena>,
         claimed: u64,
         garage: Garage,
         copier: Box<dyn Copier>,
+        keep: Kinds,
     ) -> Result<Self, RuntimeError> {
         let view = match NonZeroUsize::new(to_usize(arena.bytes())) {
             None => None,
@@ -124,6 +130,7 @@ impl Heap {
             claimed,
             garage,
             copier,
+            keep,
             items: BTreeMap::new(),
             clock: 0,
             moved: Moved::default(),
@@ -132,7 +139,7 @@ impl Heap {
 
     /// Takes a tensor in that has no content yet.
     pub(super) fn admit(&mut self, key: Key, spec: &Spec) {
-        self.items.insert(key, Item::new(spec));
+        self.items.insert(key, Item::new(spec, self.keep));
     }
 
     /// Brings what an op uses into the arena. Each tensor is named once.
@@ -253,8 +260,14 @@ impl Heap {
 
     /// Empties the arena: every content goes to the garage.
     pub(super) fn clear_arena(&mut self) -> Result<(), RuntimeError> {
-        let there: Vec<Key> = self.there().map(|(key, _)| key).collect();
-        there.into_iter().try_for_each(|key| self.evict(key))
+        self.clear_arena_but(None)
+    }
+
+    /// Empties the arena, but for one tensor.
+    pub(super) fn clear_arena_but(&mut self, stays: Option<Key>) -> Result<(), RuntimeError> {
+        let there = self.there().map(|(key, _)| key);
+        let leave: Vec<Key> = there.filter(|key| Some(*key) != stays).collect();
+        leave.into_iter().try_for_each(|key| self.evict(key))
     }
 
     /// Gives memory of an arena without a budget back: a program claims what it needs.
@@ -273,7 +286,8 @@ impl Heap {
                 return Ok(start);
             }
             let idle = self.there().filter(|(_, item)| item.used < self.clock);
-            let oldest = idle.min_by_key(|(_, item)| item.used).map(|(key, _)| key);
+            let oldest = idle.min_by_key(|(_, item)| (item.keep, item.used));
+            let oldest = oldest.map(|(key, _)| key);
             match oldest {
                 Some(key) if self.space.free_bytes() < self.space.taken_by(bytes) => {
                     self.evict(key)?;
@@ -319,7 +333,7 @@ impl Heap {
         Ok(())
     }
 
-    fn drop_block(&mut self, key: Key) {
+    pub(super) fn drop_block(&mut self, key: Key) {
         if let Some(device) = self.item(key).device.take() {
             self.space.give(device);
         }

@@ -59,9 +59,13 @@ impl Runtime {
     /// a program is planned, proven and frozen, once; and where another kind's program makes way.
     ///
     /// # Errors
-    /// If an iteration runs; if carrying tensors fails (then nothing is lost and nothing began).
+    /// If an iteration runs; if carrying tensors fails (then nothing is lost and nothing began); if
+    /// there is no room for what the iteration before left behind and is to stay, [`Config::keep`].
+    ///
+    /// [`Config::keep`]: super::Config::keep
     pub fn iteration_begin(&mut self, key: ProgramKey) -> Result<(), RuntimeError> {
         self.at_rest("iteration_begin")?;
+        self.keep_waiting()?;
         let track = self.track(key);
         if self.activate(track)? {
             let program = self.tracks[track].program.as_mut();
@@ -421,6 +425,7 @@ impl Runtime {
                 .push(u32::try_from(key.index()).expect("numbers are u32"));
             let promoted = self.registry.promote(key);
             self.heap.rename(key, promoted);
+            self.to_keep.push(promoted);
         }
         self.registry.end_iteration();
         self.stats.recorded_iterations += 1;

@@ -1,15 +1,18 @@
-//! The link between arena and spill tier, for the planner: given, or measured once for each
-//! directory and process.
+//! The link between arena and spill tier, for the planner: given, or found at boot, or measured
+//! once for each directory and process.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lgm::profile::Link;
+use tracing::{info, warn};
 
 use super::config::Config;
 use crate::copier::{Copier, TierCopier, Transfer};
+use crate::device::{BPS, DeviceProfile, ProfileRefusal, System, link_of};
 use crate::error::RuntimeError;
 use crate::failure::Direction;
 use crate::spill::{Port, Spill, Tier};
@@ -23,18 +26,18 @@ const SMALL: usize = 4096;
 const ROUNDS: usize = 4;
 /// How long a directory is measured.
 const PROBE_TIME: Duration = Duration::from_millis(400);
-/// What no link is below or above, so that a strange measurement does no harm.
-const BPS: [f64; 2] = [1e6, 1e13];
-const LATENCY_NS_MAX: u64 = 100_000_000;
 
-/// The link of a configuration: given, or the throttle's, or measured.
+/// The link of a configuration: given, or the throttle's, or the profile's, or measured.
 pub(super) fn link(config: &Config) -> Result<Link, RuntimeError> {
     match (config.link, config.throttle, &config.spill) {
         (Some(link), ..) => Ok(link),
         (None, Some(throttle), _) => Ok(throttle.link()),
         _ if config.budget.is_none() => Ok(NOTHING_MOVES),
         (None, None, Spill::Ram) => memory(),
-        (None, None, Spill::File(directory)) => cached(directory, &config.storage),
+        (None, None, Spill::File(directory)) => match of_profile(directory, config) {
+            Some(link) => Ok(link),
+            None => cached(directory, &config.storage),
+        },
     }
 }
 
@@ -45,6 +48,26 @@ pub(super) const NOTHING_MOVES: Link = Link {
     copy_latency_ns: 1000,
     duplex: true,
 };
+
+/// A directory's link as it was found at boot. Whatever is wrong with the profile is no error: it
+/// saves a measurement, and nothing else.
+fn of_profile(directory: &Path, config: &Config) -> Option<Link> {
+    let path = config.profile.as_deref()?;
+    let profile = match DeviceProfile::read(path, &System::here()) {
+        Ok(profile) => profile,
+        Err(ProfileRefusal::File(error)) if error.kind() == ErrorKind::NotFound => return None,
+        Err(refusal) => {
+            warn!(profile = %path.display(), "not used: {refusal}");
+            return None;
+        }
+    };
+    let link = profile.link(directory, &config.storage);
+    match link {
+        Some(link) => info!(profile = %path.display(), ?link, "measured at boot"),
+        None => info!(profile = %path.display(), "it does not have the spill folder"),
+    }
+    link
+}
 
 /// A directory's link, measured at its first use.
 fn cached(directory: &Path, options: &StorageOptions) -> Result<Link, RuntimeError> {
@@ -58,15 +81,7 @@ fn cached(directory: &Path, options: &StorageOptions) -> Result<Link, RuntimeErr
         return Ok(*link);
     }
     let probe = storage::probe(directory, options, PROBE_TIME)?;
-    let link = Link {
-        out_bps: probe.bps[0].clamp(BPS[0], BPS[1]),
-        in_bps: probe.bps[1].clamp(BPS[0], BPS[1]),
-        copy_latency_ns: probe.latency_ns[0]
-            .max(probe.latency_ns[1])
-            .min(LATENCY_NS_MAX),
-        // Both directions share the device and, with encryption, the cores.
-        duplex: false,
-    };
+    let link = link_of(probe.bps, probe.latency_ns);
     known.push((directory.into(), *options, link));
     Ok(link)
 }
@@ -101,4 +116,51 @@ fn memory() -> Result<Link, RuntimeError> {
         copy_latency_ns,
         duplex: true,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use vtensor::Bytes;
+
+    use super::*;
+    use crate::device::MeasuredWay;
+    use crate::storage::StorageProbe;
+    use crate::tests::disk;
+
+    #[test]
+    fn what_was_found_at_boot_is_not_measured_again_and_what_is_not_of_this_boot_is() {
+        let probe = StorageProbe {
+            path: "io_uring",
+            bps: [1.25e15, 2e6],
+            latency_ns: [7, 8],
+            raw_bps: [1.0; 2],
+            limits: Vec::new(),
+        };
+        let way = MeasuredWay::new(&disk(), &StorageOptions::default(), &probe).unwrap();
+        let path = disk().join(format!("link-profile-{}", std::process::id()));
+        let mut profile = DeviceProfile::new(System::here(), vec![way]);
+        let config = Config {
+            budget: Some(Bytes(1 << 20)),
+            spill: Spill::File(disk()),
+            profile: Some(path.clone()),
+            ..Config::default()
+        };
+        let mut found = || {
+            fs::write(&path, serde_json::to_string(&profile).unwrap()).unwrap();
+            let found = link(&config).unwrap();
+            profile.system.boot.push('x');
+            found
+        };
+        // No disk is that fast, so it was not measured: it is the profile's, kept in bounds.
+        let known = found();
+        assert_eq!(
+            (known.out_bps, known.in_bps, known.copy_latency_ns),
+            (1e13, 2e6, 8)
+        );
+        assert!(found().out_bps < 1e13, "another boot");
+        fs::remove_file(&path).unwrap();
+        assert!(link(&config).unwrap().out_bps < 1e13, "no profile");
+    }
 }

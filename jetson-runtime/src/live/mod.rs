@@ -25,6 +25,7 @@
 //! | `program_file` | a program that is saved and loaded |
 //! | `track` | what is known of one kind of iteration |
 //! | `switching` | carrying tensors between heap and programs |
+//! | `wear` | what programs write to flash |
 //! | `link` | measuring the link to the spill tier |
 //! | `report` | what was done |
 //!
@@ -57,6 +58,7 @@ mod switching;
 mod tensor;
 mod track;
 mod transcript;
+mod wear;
 
 #[cfg(test)]
 #[allow(clippy::cast_possible_truncation)]
@@ -64,7 +66,8 @@ mod tests;
 
 pub use config::Config;
 pub use op::{Op, View};
-pub use planning::plannable;
+pub use planning::predict;
 pub use report::{Divergence, ProgramReport, RuntimeStats, TensorState};
 pub use runtime::Runtime;
 pub use tensor::{Access, ProgramKey, Tensor, TensorDesc};
+pub use wear::written_per_day;

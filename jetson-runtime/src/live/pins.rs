@@ -4,7 +4,7 @@
 //! What is pinned is taken from the budget of everything else: the heap and every program have the
 //! arena below the lowest pin.
 
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use vtensor::{Bytes, limits};
 
@@ -13,6 +13,7 @@ use super::runtime::Runtime;
 use super::tensor::{Key, Tensor};
 use crate::error::RuntimeError;
 use crate::failure::short_name;
+use crate::scale::to_usize;
 
 impl Runtime {
     /// Keeps a persistent tensor in the arena, at one address, until [`Self::unpin`]. The bytes
@@ -26,24 +27,62 @@ impl Runtime {
     pub fn pin(&mut self, tensor: Tensor) -> Result<NonNull<u8>, RuntimeError> {
         self.at_rest("pin")?;
         let key = self.registry.resolve(tensor)?;
-        if !self.heap.is_pinned(key) {
-            self.withdraw_programs()?;
-            self.heap.pin(key)?;
-        }
+        self.settle(key)?;
         Ok(self.heap.pointer(key))
     }
 
-    /// Lets a pinned tensor move again. Its address is no longer good. One that is not pinned stays
-    /// as it is.
+    /// Lets a pinned tensor move again. Its address is no longer good. One that is not pinned, or
+    /// is of a kind that is kept, stays as it is.
     ///
     /// # Errors
     /// Inside an iteration; if there is no such tensor; if the spill tier fails.
     pub fn unpin(&mut self, tensor: Tensor) -> Result<(), RuntimeError> {
         self.at_rest("unpin")?;
         let key = self.registry.resolve(tensor)?;
+        if self.heap.is_pinned(key) && !self.heap.items[&key].keep {
+            self.withdraw_programs()?;
+            self.heap.clear_arena()?;
+            self.heap.unpin(key)?;
+        }
+        Ok(())
+    }
+
+    /// Pins a tensor if it is of a kind that is kept.
+    pub(super) fn keep(&mut self, key: Key) -> Result<(), RuntimeError> {
+        match self.heap.items[&key].keep {
+            true => self.settle(key),
+            false => Ok(()),
+        }
+    }
+
+    /// Pins what outlived its iteration and is kept.
+    pub(super) fn keep_waiting(&mut self) -> Result<(), RuntimeError> {
+        while let Some(&key) = self.to_keep.last() {
+            if self.registry.spec(key).is_some() {
+                self.keep(key)?;
+            }
+            self.to_keep.pop();
+        }
+        Ok(())
+    }
+
+    /// A tensor that is destroyed needs its place no more.
+    pub(super) fn discard_pin(&mut self, key: Key) -> Result<(), RuntimeError> {
         if self.heap.is_pinned(key) {
             self.withdraw_programs()?;
-            self.heap.unpin(key)?;
+            self.heap.clear_arena()?;
+            self.heap.item(key).pinned = None;
+            self.heap.resize();
+        }
+        Ok(())
+    }
+
+    /// Gives a tensor its place for life.
+    fn settle(&mut self, key: Key) -> Result<(), RuntimeError> {
+        if !self.heap.is_pinned(key) {
+            self.withdraw_programs()?;
+            self.heap.clear_arena_but(Some(key))?;
+            self.heap.pin(key)?;
         }
         Ok(())
     }
@@ -51,7 +90,6 @@ impl Runtime {
     /// Gives all programs up: they were planned for another arena. What was recorded stays.
     fn withdraw_programs(&mut self) -> Result<(), RuntimeError> {
         self.vacate()?;
-        self.heap.clear_arena()?;
         for track in &mut self.tracks {
             let program = track.program.take();
             (track.loaded, track.refusal) = (None, None);
@@ -76,6 +114,11 @@ impl Heap {
             .is_some_and(|item| item.pinned.is_some())
     }
 
+    /// What pinned tensors take.
+    pub(super) fn pinned_bytes(&self) -> Bytes {
+        Bytes(self.pins().iter().map(|(start, end)| end - start).sum())
+    }
+
     /// The blocks of pinned tensors, from the highest.
     fn pins(&self) -> Vec<(u64, u64)> {
         let items = self.items.values();
@@ -86,7 +129,7 @@ impl Heap {
         pins
     }
 
-    /// Pins a tensor. The arena is clear of blocks.
+    /// Pins a tensor. No other one has a block in the arena.
     fn pin(&mut self, key: Key) -> Result<(), RuntimeError> {
         let item = &self.items[&key];
         let bytes = self.space.taken_by(item.bytes);
@@ -106,10 +149,19 @@ impl Heap {
             });
         };
         self.claim_range(start, top)?;
-        self.item(key).device = Some(start);
-        let loaded = self.load(key);
-        self.item(key).device = None;
-        loaded?;
+        if let Some(from) = self.items[&key].device {
+            let bytes = self.items[&key].bytes;
+            let [source, target] = [from, start].map(|offset| self.address(offset, bytes));
+            // SAFETY: both ranges lie in the arena's view, where no other tensor has a block and no
+            // pin is; no op is open. They may overlap.
+            unsafe { ptr::copy(source.as_ptr(), target.as_ptr(), to_usize(bytes)) };
+            self.drop_block(key);
+        } else {
+            self.item(key).device = Some(start);
+            let loaded = self.load(key);
+            self.item(key).device = None;
+            loaded?;
+        }
         if let Some(slot) = self.item(key).slot.take() {
             self.garage.give(slot);
         }

@@ -7,7 +7,7 @@ use lgm::cost::Load;
 use lgm::planner::{self, PlanError, Request};
 use lgm::policy::Policy;
 use lgm::profile::{Link, Profile, SpillTier};
-use lgm::trace::{MappedSkeleton, Trace};
+use lgm::trace::{MappedSkeleton, Tensor, Trace};
 use lgm::verify::VerifiedPlan;
 use vtensor::{Bytes, PageBytes, limits};
 
@@ -94,20 +94,33 @@ pub(super) fn prove(trace: &Trace, wish: Wish<'_>) -> Result<Proven, String> {
     })
 }
 
-/// Whether a program can be made of a recorded iteration under a configuration, and why not. Where
-/// the configuration has no link, any is taken: what fits hardly depends on it.
+/// How long a program of a recorded iteration takes under a configuration, as the cost model sees
+/// it, in nanoseconds; or why there can be none. Where the configuration has no link, any is taken:
+/// whether it fits hardly depends on it, the time does.
 ///
 /// # Errors
 /// A sentence for people.
-pub fn plannable(trace: &Trace, config: &Config) -> Result<(), String> {
+pub fn predict(trace: &Trace, config: &Config) -> Result<u64, String> {
+    let keep = config.effective_keep();
+    let stays = |tensor: &Tensor| tensor.persistent && keep.contains(tensor.kind);
+    let kept = trace.tensors().iter().filter(|tensor| stays(tensor));
+    let kept: u64 = kept
+        .map(|tensor| tensor.bytes.0.next_multiple_of(limits::TENSOR_ALIGN))
+        .sum();
+    let all = config.budget.unwrap_or(Bytes(limits::TOTAL_BYTES_MAX));
+    let Some(budget) = all.0.checked_sub(kept).map(Bytes) else {
+        let kept = Bytes(kept);
+        return Err(format!("what stays in the arena takes {kept} of {all}"));
+    };
+    let rest = trace.without(stays).map_err(|error| error.to_string())?;
     let wish = Wish {
-        budget: config.budget.unwrap_or(Bytes(limits::TOTAL_BYTES_MAX)),
+        budget,
         policy: config.effective_policy(),
         page: config.page,
         spill: &config.spill,
         link: config.link.unwrap_or(NOTHING_MOVES),
     };
-    prove(trace, wish).map(|_| ())
+    prove(&rest, wish).map(|proven| proven.predicted_ns)
 }
 
 /// The power of two near a share of the peak.

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
+use lgm::plan_file;
 use lgm::trace::MappedSkeleton;
 use lgm::verify::VerifiedPlan;
 use vtensor::{OpIndex, StepKind, TensorId};
@@ -26,6 +27,8 @@ pub(super) struct Program {
     /// Where the rows of each op begin, and the end.
     first_row: Vec<usize>,
     pub(super) predicted_ns: u64,
+    /// The plan's digest.
+    pub(super) digest: [u8; 32],
 }
 
 /// The tensors of a plan, as keys.
@@ -71,6 +74,7 @@ impl Program {
             first_row.push(rows.len());
         }
         Self {
+            digest: plan_file::digest_of(&frozen.parts.plan),
             frozen,
             keys,
             ids,

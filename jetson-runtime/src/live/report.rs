@@ -35,6 +35,8 @@ pub struct RuntimeStats {
     pub divergences: u64,
     /// Bytes of tensors that wait in the spill tier outside of any program now.
     pub garage: Bytes,
+    /// Bytes of tensors that have a place in the arena for good now.
+    pub pinned: Bytes,
 }
 
 impl RuntimeStats {
@@ -70,6 +72,8 @@ pub struct ProgramReport {
     pub refusal: Option<String>,
     /// Sum of the recorded durations of the ops, in nanoseconds.
     pub compute_ns: u64,
+    /// Bytes of tensors at once, at most, in the last recorded iteration.
+    pub peak: Bytes,
     /// How long a frozen iteration takes, as the cost model sees it, in nanoseconds.
     pub predicted_ns: Option<u64>,
     /// Bytes that a frozen iteration moves out and in.
@@ -78,6 +82,8 @@ pub struct ProgramReport {
     pub arena: Option<(u32, Bytes)>,
     /// The policy that chose the moves.
     pub policy: Option<String>,
+    /// The SHA-256 of the plan: programs that do the same have the same.
+    pub digest: Option<[u8; 32]>,
 }
 
 /// An iteration that left what was recorded.

@@ -42,6 +42,8 @@ pub struct Runtime {
     pub(super) tracks: Vec<Track>,
     /// The track whose program holds what it uses. None: the heap holds everything.
     pub(super) active: Option<usize>,
+    /// Tensors that outlived the iteration that made them and are to get a place for life.
+    pub(super) to_keep: Vec<Key>,
     pub(super) place: Place,
     /// The part of the step that ops belong to.
     pub(super) phase: Phase,
@@ -78,7 +80,7 @@ impl Runtime {
             fault: config.fault,
         };
         let copier = copier(garage.tier(), &Arc::new(Counters::new(0, 0)), options)?;
-        let heap = Heap::new(&arena, claimed, garage, copier)?;
+        let heap = Heap::new(&arena, claimed, garage, copier, config.effective_keep())?;
         info!(budget = ?config.budget, ?link, "recording");
         Ok(Self {
             config,
@@ -88,6 +90,7 @@ impl Runtime {
             heap,
             tracks: Vec::new(),
             active: None,
+            to_keep: Vec::new(),
             place: Place::Rest,
             phase: Phase::Forward,
             rows: Vec::new(),
@@ -102,7 +105,8 @@ impl Runtime {
     /// A persistent tensor reads as zeroes until it is written.
     ///
     /// # Errors
-    /// If it has no bytes or too many, or an op is open.
+    /// If it has no bytes or too many, or an op is open; if it is to stay in the arena for good,
+    /// [`Config::keep`], and there is no room for it.
     pub fn create(&mut self, desc: &TensorDesc<'_>) -> Result<Tensor, RuntimeError> {
         let advice = match desc.bytes.0 {
             0 => Some("a tensor has bytes"),
@@ -123,6 +127,11 @@ impl Runtime {
         let spec = Spec::new(desc);
         let key = self.registry.create(spec.clone());
         self.heap.admit(key, &spec);
+        if let Err(error) = self.keep(key) {
+            self.heap.forget(key);
+            self.registry.destroy(key);
+            return Err(error);
+        }
         Ok(key.handle(0))
     }
 
@@ -147,9 +156,7 @@ impl Runtime {
         for track in self.tracks.iter_mut().filter(|track| uses(track)) {
             track.forget();
         }
-        if self.heap.is_pinned(key) {
-            self.unpin(tensor)?;
-        }
+        self.discard_pin(key)?;
         self.heap.forget(key);
         self.registry.destroy(key);
         Ok(())
@@ -241,6 +248,7 @@ impl Runtime {
             stats.absorb(&program.frozen.stats());
         }
         stats.garage = self.heap.garage.used();
+        stats.pinned = self.heap.pinned_bytes();
         stats
     }
 
@@ -249,8 +257,11 @@ impl Runtime {
     pub fn programs(&self) -> Vec<ProgramReport> {
         let report = |track: &Track| {
             let plan = track.program.as_ref().map(|p| &p.frozen.parts.plan);
+            let persistent = track.score.persistent().into_iter();
+            let bytes = persistent.filter_map(|key| Some(self.registry.spec(key)?.bytes));
             ProgramReport {
                 key: track.key,
+                peak: Bytes(track.score.peak(bytes.sum())),
                 repeats: track.repeats,
                 frozen: track.program.is_some(),
                 refusal: track.refusal.clone(),
@@ -262,6 +273,7 @@ impl Runtime {
                     (plan.program.arena_pages, Bytes(page))
                 }),
                 policy: plan.map(|plan| plan.origin.policy.clone()),
+                digest: track.program.as_ref().map(|program| program.digest),
             }
         };
         self.tracks.iter().map(report).collect()
@@ -325,6 +337,7 @@ impl Runtime {
     /// that exist. Whether it fits the budget shows when it is frozen.
     pub fn load_plan(&mut self, key: ProgramKey, file: &[u8]) -> Result<(), RuntimeError> {
         self.at_rest("load_plan")?;
+        self.keep_waiting()?;
         let loaded = program_file::decode(file, &self.registry, &|key| self.heap.is_pinned(key))
             .map_err(|reason| RuntimeError::NotLoaded { key: key.0, reason })?;
         let at = self.track(key);
@@ -341,6 +354,12 @@ impl Runtime {
     #[must_use]
     pub fn divergences(&self) -> &[Divergence] {
         &self.divergences
+    }
+
+    /// The link to the spill tier as plans see it.
+    #[must_use]
+    pub const fn link(&self) -> Link {
+        self.link
     }
 
     /// The size of the arena. With a budget, that is the budget in whole pages of the system.

@@ -123,6 +123,24 @@ impl Score {
         let mut seen = std::collections::BTreeSet::new();
         keys.filter(|key| seen.insert(*key)).collect()
     }
+
+    /// Bytes of its tensors at once, at most; `persistent` is what those take that it did not make.
+    pub(super) fn peak(&self, persistent: u64) -> u64 {
+        let mut made: Vec<u64> = Vec::new();
+        let (mut now, mut most) = (persistent, persistent);
+        for event in &self.events {
+            match event {
+                Event::Create(spec) => {
+                    made.push(spec.bytes);
+                    now = now.saturating_add(spec.bytes);
+                    most = most.max(now);
+                }
+                Event::Destroy(key) => now -= made[key.index()],
+                Event::Op(_) => {}
+            }
+        }
+        most
+    }
 }
 
 /// The mode of a tensor in a list that names each once, this one among them.

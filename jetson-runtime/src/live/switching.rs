@@ -118,6 +118,7 @@ impl Runtime {
                 return Ok(false);
             }
         };
+        self.check_wear(at, planned.plan.program.moved_out(), predicted_ns)?;
         self.clear_arena()?;
         let heap = &mut self.heap;
         let fill =

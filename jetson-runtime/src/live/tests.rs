@@ -2,6 +2,7 @@
 
 mod app;
 mod errors;
+mod keep;
 mod random;
 mod saved;
 
@@ -112,7 +113,11 @@ fn train(app: &mut App, epochs: usize) {
 fn three_kinds_of_iterations_share_one_budget() {
     for policy in [Policy::Lru, Policy::Whole, Policy::Vtensor] {
         for spill in [Spill::Ram, Spill::File(disk())] {
-            let budget = 116 * KIB;
+            // A model that stays beside a spill file is not smaller where an op does not use it.
+            let budget = match spill {
+                Spill::Ram => 116 * KIB,
+                Spill::File(_) => 132 * KIB,
+            };
             let mut app = app(Config {
                 policy,
                 spill,

@@ -58,6 +58,8 @@ pub struct Arena {
     pub bytes: Bytes,
     /// The page in which the program counts it.
     pub page: PageBytes,
+    /// Slower programs are of no use: nanoseconds of an iteration.
+    pub below_ns: u64,
 }
 
 /// A program, and what is known of it.
@@ -71,7 +73,8 @@ pub struct Packed {
     pub load: Bytes,
 }
 
-/// Plans with a policy whose tensors are contiguous; `None` if none of its schedules can be packed.
+/// Plans with a policy whose tensors are contiguous; `None` if none of its schedules can be packed,
+/// or none takes less than `arena.below_ns`.
 #[must_use]
 pub fn plan(policy: Policy, graph: &Graph<'_>, link: &Link, arena: Arena) -> Option<Packed> {
     let pages = Pages::of(graph);
@@ -142,7 +145,7 @@ struct Packer<'a> {
 impl Packer<'_> {
     fn time(&self) -> u64 {
         let best = self.best.as_ref();
-        best.map_or(u64::MAX, |best| best.timeline.iteration_ns)
+        best.map_or(self.arena.below_ns, |best| best.timeline.iteration_ns)
     }
 
     /// Packs schedules; returns by how many thousandths of the arena the one that came closest was

@@ -4,20 +4,25 @@ use vtensor::PageBytes;
 
 use super::ground::{best_share, needed_pages};
 use super::need::{Need, PlanError};
-use super::{Found, Planned, Request, finish};
+use super::{Found, Request};
 use crate::graph::{Granularity, Graph};
 use crate::packed;
 use crate::pool::Pool;
 
-/// Plans. Tensors are counted in small units, and `page` is only what the program's arena is made
-/// of.
-pub(super) fn plan(request: &Request<'_>, page: PageBytes) -> Result<Planned, PlanError> {
+/// Plans, if that takes less than `below_ns`. Tensors are counted in small units, and `page` is only
+/// what the program's arena is made of.
+pub(super) fn plan(
+    request: &Request<'_>,
+    page: PageBytes,
+    below_ns: u64,
+) -> Result<Found, PlanError> {
     let graph = best_graph(request, page.min(packed::POOL_OF));
     let pool = Pool::pack(&graph);
-    let need = Need::largest(request.skeleton, &graph, &pool);
+    let need = Need::largest(request.skeleton, &graph, &pool, request.policy);
     let arena = packed::Arena {
         bytes: request.budget,
         page,
+        below_ns,
     };
     let units = request.budget.0 / page.get() * (page.get() / packed::UNIT.get());
     if need.all_pages() > units {
@@ -28,16 +33,13 @@ pub(super) fn plan(request: &Request<'_>, page: PageBytes) -> Result<Planned, Pl
     }
     let link = &request.profile.link;
     match packed::plan(request.policy, &graph, link, arena) {
-        Some(packed) => Ok(finish(
-            request,
-            Found {
-                peak_pages: u32::try_from(page.pages_for(packed.load))
-                    .expect("no more than the arena has"),
-                scheduled_ns: packed.timeline.iteration_ns,
-                timeline: packed.timeline,
-                program: packed.program,
-            },
-        )),
+        Some(packed) => Ok(Found {
+            peak_pages: u32::try_from(page.pages_for(packed.load))
+                .expect("no more than the arena has"),
+            scheduled_ns: packed.timeline.iteration_ns,
+            timeline: packed.timeline,
+            program: packed.program,
+        }),
         None => Err(PlanError::NoSchedule {
             policy: request.policy.name(),
             need,

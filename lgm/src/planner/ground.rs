@@ -13,6 +13,11 @@ use crate::tricks::Tricks;
 /// Tensors below this share of a page live in the pool; the first is the best for most models.
 const POOL_SHARES: [u64; 4] = [4, 8, 16, 2];
 
+/// Losses that are accepted where tensors share pages: a small one suits most models.
+const LOSSES: [u64; 4] = [100, 200, 400, 1000];
+/// Steps of all iterations that are tried out to find what to stand on, together.
+const STEPS_MAX: usize = 8000;
+
 /// What a plan stands on: the units, and which of them are too small for pages.
 pub(super) struct Ground {
     pub(super) units: Units,
@@ -20,23 +25,41 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// With as many small tensors in the pool as leave room for every op; their place is better
-    /// used, but they never leave.
-    pub(super) fn new(request: &Request<'_>, page: PageBytes, tricks: Tricks) -> Self {
+    /// What a plan may stand on, the first always: with as many small tensors in the pool as leave
+    /// room for every op; their place is better used, but they never leave. The others accept
+    /// other losses where tensors share pages, or have fewer tensors in the pool.
+    pub(super) fn all(request: &Request<'_>, page: PageBytes, tricks: Tricks) -> Vec<Self> {
         let budget_pages = request.budget.0 / page.get();
-        best_share(budget_pages, |share| {
-            let ground = Self::with_share(request, page, tricks, share);
-            (needed_pages(&ground.graph()), ground)
-        })
+        let make = |share, loss_max| Self::new(request, page, tricks, (share, loss_max));
+        let (share, first) = best_share(budget_pages, |share| {
+            let ground = make(share, LOSSES[0]);
+            (needed_pages(&ground.graph()), (share, ground))
+        });
+        let mut all = vec![first];
+        if tricks.grounds && shares(request, tricks) {
+            let few = (STEPS_MAX / request.skeleton.ops.len()).max(1) - 1;
+            let losses = LOSSES[1..].iter().map(|&loss| (share, loss));
+            let smaller = LOSSES.iter().rev().map(|&loss| (share * 2, loss));
+            let others = losses.chain(smaller).take(few);
+            let others = others.map(|(share, loss)| make(share, loss));
+            all.extend(others.filter(|ground| needed_pages(&ground.graph()) <= budget_pages));
+        }
+        all
     }
 
-    fn with_share(request: &Request<'_>, page: PageBytes, tricks: Tricks, share: u64) -> Self {
+    fn new(
+        request: &Request<'_>,
+        page: PageBytes,
+        tricks: Tricks,
+        (share, loss_max): (u64, u64),
+    ) -> Self {
         let terms = Terms {
             page,
             pool_below: page.get() / share,
             budget: request.budget.0,
+            loss_max,
         };
-        let units = if tricks.share && request.policy == Policy::Vtensor {
+        let units = if shares(request, tricks) {
             Units::shared(request.skeleton, terms)
         } else {
             Units::alone(request.skeleton, page)
@@ -52,6 +75,11 @@ impl Ground {
     pub(super) fn graph(&self) -> Graph<'_> {
         Graph::new(&self.units.skeleton, self.granularity)
     }
+}
+
+/// Whether tensors share pages.
+fn shares(request: &Request<'_>, tricks: Tricks) -> bool {
+    tricks.share && request.policy.is_in_pieces()
 }
 
 /// The first share of a page for the pool with which every op fits into so many pages, or else the

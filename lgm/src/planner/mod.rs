@@ -5,39 +5,31 @@
 //!
 //! Guarantees: the plan is a function of the inputs; the arena never exceeds the budget.
 //!
-//! Method: schedules are laid out, the fastest first, and the fastest program is kept. Schedules
-//! for less memory leave pages free, so that they have a layout where tighter ones have none. They
-//! are slower, so the search ends when none of them can be faster than what is there.
+//! | module | noun |
+//! |---|---|
+//! | `paged` | plans on pages |
+//! | `contiguous` | plans in one contiguous arena |
+//! | `portfolio` | what published policies choose, where that is faster |
+//! | `ground` | what a plan on pages stands on |
+//! | `need` | what an op needs, and why there is no plan |
 
 mod contiguous;
 mod ground;
 mod need;
+mod paged;
+mod portfolio;
 
 use vtensor::{Bytes, PageBytes};
 
-use self::ground::Ground;
 pub use self::need::{Need, PlanError};
-use crate::cost::{Load, Timeline};
+use crate::cost::Timeline;
 use crate::demand::peak_bytes;
-use crate::emit::emit;
-use crate::layout::{self, Effort, layout};
 use crate::plan::{Origin, Plan};
-use crate::policy::{self, Policy, Scheduler, Task};
-use crate::pool::Pool;
+use crate::policy::{self, Policy};
 use crate::profile::Profile;
 use crate::program::Program;
-use crate::queues::Pages;
-use crate::schedule::Schedule;
-use crate::share::Units;
 use crate::skeleton::Skeleton;
 use crate::tricks::Tricks;
-
-/// Thousandths of the pages that schedules leave free, so that they have a layout, and one that
-/// makes nobody wait.
-const RETREATS: [i64; 13] = [0, 2, 4, 8, 16, 30, 60, 100, 150, 220, 300, 400, 500];
-/// Work on the layouts of each retreat, about a tenth of a second, and so much more for each move.
-const EFFORT: u64 = 6_000_000;
-const EFFORT_PER_MOVE: u64 = 500;
 
 /// What to plan.
 #[derive(Clone, Copy, Debug)]
@@ -90,104 +82,16 @@ pub fn plan_with(request: &Request<'_>, tricks: Tricks) -> Result<Planned, PlanE
         return Err(PlanError::Skeleton(nothing.into()));
     }
     let page = request.page.unwrap_or(request.profile.page_bytes);
-    if request.policy.is_contiguous() {
-        return contiguous::plan(request, page);
-    }
-    let ground = Ground::new(request, page, tricks);
-    let graph = ground.graph();
-    let pool = Pool::pack(&graph);
-    let pool_pages = u64::from(pool.pages(page));
-    let pages = Pages::of(&graph);
-    let most = pages.live.iter().copied().max().unwrap_or(0);
-    let arena = if request.policy == Policy::None {
-        pool_pages + u64::try_from(most).expect("pages are not negative")
+    let found = if request.policy.is_contiguous() {
+        contiguous::plan(request, page, u64::MAX)
     } else {
-        request.budget.0 / page.get()
+        paged::plan(request, page, tricks, u64::MAX)
     };
-    let need = Need::largest(request.skeleton, &graph, &pool);
-    if need.all_pages() > arena {
-        return Err(PlanError::OpTooLarge {
-            need,
-            budget: request.budget,
-        });
-    }
-    let paged = i64::try_from(arena - pool_pages).expect("limits: at most 2^51 bytes");
-    let mut candidates = Candidates {
-        request,
-        ground: layout::Ground {
-            graph: &graph,
-            link: &request.profile.link,
-            tricks,
-        },
-        units: &ground.units,
-        pool: &pool,
-        paged: u32::try_from(paged).unwrap_or(u32::MAX),
-        best: None,
+    let found = match request.policy {
+        Policy::Portfolio if tricks.seeds => portfolio::improve(request, page, found),
+        _ => found,
     };
-    let mut scheduler = Scheduler::new(request.policy, tricks);
-    let capacity = paged.min(most);
-    for retreat in RETREATS {
-        let task = Task {
-            graph: &graph,
-            pages: &pages,
-            capacity: capacity - (capacity * retreat + 999) / 1000,
-            link: &request.profile.link,
-        };
-        let schedules = scheduler.schedules(task).unwrap_or_default();
-        if !candidates.improve(&schedules) {
-            break;
-        }
-    }
-    match candidates.best {
-        Some(found) => Ok(finish(request, found)),
-        None => Err(PlanError::NoSchedule {
-            policy: request.policy.name(),
-            need,
-            budget: request.budget,
-        }),
-    }
-}
-
-/// The fastest program so far, and what more are made of.
-struct Candidates<'a> {
-    request: &'a Request<'a>,
-    ground: layout::Ground<'a>,
-    units: &'a Units,
-    pool: &'a Pool,
-    /// Pages beside the pool.
-    paged: u32,
-    best: Option<Found>,
-}
-
-impl Candidates<'_> {
-    /// Looks for a faster program among the layouts of some schedules, the fastest first; `false`
-    /// if none of them, and hence no slower one, could be faster.
-    fn improve(&mut self, schedules: &[Schedule]) -> bool {
-        let moves = schedules.first().map_or(0, |schedule| schedule.moves.len());
-        let mut effort = Effort(EFFORT + EFFORT_PER_MOVE * moves as u64);
-        let mut promising = self.best.is_none();
-        for schedule in schedules {
-            let best_ns = self.best.as_ref().map(|best| best.timeline.iteration_ns);
-            let below_ns = best_ns.unwrap_or(u64::MAX);
-            if schedule.timeline.iteration_ns >= below_ns || effort.0 == 0 {
-                break;
-            }
-            promising = true;
-            let within = (self.paged, below_ns);
-            let Some(layout) = layout(self.ground, schedule, within, &mut effort) else {
-                continue;
-            };
-            let (skeleton, link) = (self.request.skeleton, self.ground.link);
-            let program = emit(&layout, self.pool, self.units, skeleton);
-            self.best = Some(Found {
-                timeline: Load::of_program(skeleton, &program, link).simulate(),
-                program,
-                scheduled_ns: schedule.timeline.iteration_ns,
-                peak_pages: self.pool.pages(self.ground.graph.page) + layout.peak_pages,
-            });
-        }
-        promising
-    }
+    Ok(finish(request, found?))
 }
 
 /// A program, and what is known of it.
@@ -196,6 +100,12 @@ struct Found {
     timeline: Timeline,
     scheduled_ns: u64,
     peak_pages: u32,
+}
+
+impl Found {
+    fn iteration_ns(&self) -> u64 {
+        self.timeline.iteration_ns
+    }
 }
 
 fn op_bytes(skeleton: &Skeleton, op: usize) -> Bytes {

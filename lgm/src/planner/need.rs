@@ -5,6 +5,7 @@ use vtensor::{Bytes, PageBytes};
 use super::op_bytes;
 use crate::demand::op_pages;
 use crate::graph::Graph;
+use crate::policy::Policy;
 use crate::pool::Pool;
 use crate::skeleton::Skeleton;
 
@@ -16,7 +17,7 @@ pub enum PlanError {
     #[error("the iteration cannot be planned: {0}")]
     Skeleton(String),
     /// An op does not fit.
-    #[error("{need}; the budget is {budget}. Give at least {}, or try smaller pages", need.all())]
+    #[error("{need}; the budget is {budget}. Give at least {}{}", need.all(), need.or_smaller())]
     OpTooLarge {
         /// What the op needs.
         need: Need,
@@ -26,7 +27,7 @@ pub enum PlanError {
     /// Every op fits, but the policy finds no schedule, or its layout does not fit.
     #[error(
         "policy `{policy}` finds no plan for {budget}, though the largest op fits: {need}. Give \
-         more memory, or try smaller pages or another policy"
+         more memory, or try another policy{}", need.or_smaller()
     )]
     NoSchedule {
         /// The policy.
@@ -51,13 +52,20 @@ pub struct Need {
     pub pages: u64,
     /// Pages of the pool, which is always there.
     pub pool_pages: u64,
-    /// The page size.
+    /// The page size, or the unit of a contiguous arena.
     pub page: PageBytes,
+    /// Whether tensors lie in a contiguous arena, where the page size is all the same.
+    pub contiguous: bool,
 }
 
 impl Need {
     /// What the op that needs the most pages needs.
-    pub(super) fn largest(skeleton: &Skeleton, graph: &Graph<'_>, pool: &Pool) -> Self {
+    pub(super) fn largest(
+        skeleton: &Skeleton,
+        graph: &Graph<'_>,
+        pool: &Pool,
+        policy: Policy,
+    ) -> Self {
         let needed = op_pages(graph);
         let largest = (0..needed.len()).max_by_key(|&op| (needed[op], core::cmp::Reverse(op)));
         let op = largest.expect("a checked skeleton has an op");
@@ -68,6 +76,16 @@ impl Need {
             pages: u64::try_from(needed[op]).expect("pages are not negative"),
             pool_pages: u64::from(pool.pages(graph.page)),
             page: graph.page,
+            contiguous: policy.is_contiguous(),
+        }
+    }
+
+    /// Advice that helps tensors on pages only.
+    const fn or_smaller(&self) -> &'static str {
+        if self.contiguous {
+            ""
+        } else {
+            ", or try smaller pages"
         }
     }
 
@@ -92,13 +110,23 @@ impl core::fmt::Display for Need {
             pages,
             pool_pages,
             page,
+            contiguous,
         } = self;
+        let all = self.all();
+        if *contiguous {
+            let touched = Bytes(pages * page.get());
+            let small = Bytes(pool_pages * page.get());
+            return write!(
+                f,
+                "op {op} `{name}` touches {touches}, which take {touched} together with {small} of \
+                 small tensors: {all}"
+            );
+        }
         write!(
             f,
             "op {op} `{name}` touches {touches}, which take {pages} pages of {} together with \
-             {pool_pages} pages of small tensors: {}",
+             {pool_pages} pages of small tensors: {all}",
             Bytes(page.get()),
-            self.all()
         )
     }
 }

@@ -25,7 +25,7 @@ impl Lead {
         Self(0),
     ];
 
-    fn of_ns(self, iteration_ns: u64) -> u64 {
+    pub(super) fn of_ns(self, iteration_ns: u64) -> u64 {
         match self.0 {
             u64::MAX => u64::MAX / 4,
             thousandths => iteration_ns / 1000 * thousandths,
@@ -90,6 +90,19 @@ impl<T> Best<T> {
                 }
             }
         }
+    }
+
+    /// The best few.
+    pub(super) fn best(&self, few: usize) -> Vec<(Schedule, T)>
+    where
+        T: Clone,
+    {
+        self.schedules.iter().take(few).cloned().collect()
+    }
+
+    /// Keeps a schedule if it is good enough.
+    pub(super) fn keep(&mut self, schedule: Schedule, tag: T) {
+        let _ = self.offer(Ok(schedule), tag);
     }
 
     /// The tags of all that were kept.

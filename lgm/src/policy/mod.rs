@@ -14,6 +14,7 @@ mod flashneuron;
 mod forward;
 mod g10;
 mod leads;
+mod local;
 mod lru;
 mod nnabla;
 mod none;
@@ -88,11 +89,13 @@ pub enum Policy {
     WholePaged,
     /// The planner: pieces of tensors, as many as each step lacks.
     Vtensor,
+    /// The planner, and what the published policies choose: whatever is fastest.
+    Portfolio,
 }
 
 impl Policy {
     /// All policies, each paged one behind its contiguous variant.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::None,
         Self::Lru,
         Self::LruPaged,
@@ -117,6 +120,7 @@ impl Policy {
         Self::Whole,
         Self::WholePaged,
         Self::Vtensor,
+        Self::Portfolio,
     ];
 
     /// Its name on command lines and in plans.
@@ -147,6 +151,7 @@ impl Policy {
             Self::Whole => "whole",
             Self::WholePaged => "whole-paged",
             Self::Vtensor => "vtensor",
+            Self::Portfolio => "portfolio",
         }
     }
 
@@ -175,13 +180,19 @@ impl Policy {
         self.paged().is_some()
     }
 
+    /// Whether pieces of tensors move, and not only whole ones.
+    #[must_use]
+    pub const fn is_in_pieces(self) -> bool {
+        matches!(self, Self::Vtensor | Self::Portfolio)
+    }
+
     /// Whether the choice is somebody else's: a baseline that the planner is compared with, as
     /// published or on pages.
     #[must_use]
     pub const fn is_published(self) -> bool {
         !matches!(
             self,
-            Self::None | Self::Whole | Self::WholePaged | Self::Vtensor
+            Self::None | Self::Whole | Self::WholePaged | Self::Vtensor | Self::Portfolio
         )
     }
 }
@@ -249,6 +260,15 @@ impl Scheduler {
         }
     }
 
+    /// The shortest time of an iteration among the first that the planner's own policies try;
+    /// `None` if none of these fits, or the policy is another's.
+    pub fn probe(&mut self, task: Task<'_>) -> Option<u64> {
+        if self.policy.is_published() || self.policy == Policy::None {
+            return None;
+        }
+        self.search.probe(task)
+    }
+
     /// Schedules, the best first. There may be several, since not every one has a layout, and
     /// layouts make some wait longer than the counts of pages do. The planner's own policies try
     /// for later tasks only what was good for the first.
@@ -268,7 +288,9 @@ impl Scheduler {
             Policy::NnablaWindowPaged => nnabla::schedules(task),
             Policy::DeepumPaged => deepum::schedules(task),
             Policy::G10Paged => g10::schedules(task),
-            Policy::Whole | Policy::WholePaged | Policy::Vtensor => self.search.schedules(task),
+            Policy::Whole | Policy::WholePaged | Policy::Vtensor | Policy::Portfolio => {
+                self.search.schedules(task)
+            }
             policy => Ok(timed(policy, task)?
                 .into_iter()
                 .map(|timed| timed.schedule)
@@ -300,6 +322,13 @@ pub fn timed(policy: Policy, task: Task<'_>) -> Result<Vec<Timed>, Overfull> {
     }
 }
 
+fn portfolio_evaluations_max() -> u32 {
+    let published = Policy::ALL
+        .into_iter()
+        .filter(|policy| policy.is_published());
+    published.map(evaluations_max).sum::<u32>() + search::EVALUATIONS_MAX
+}
+
 /// How many candidates a policy scores at most for one size of memory.
 #[must_use]
 pub fn evaluations_max(policy: Policy) -> u32 {
@@ -326,5 +355,6 @@ pub fn evaluations_max(policy: Policy) -> u32 {
         Policy::NnablaWindowPaged => nnabla::CHOICES * leads::EVALUATIONS_MAX,
         Policy::DeepumPaged => deepum::CHOICES * leads::EVALUATIONS_MAX,
         Policy::Whole | Policy::WholePaged | Policy::Vtensor => search::EVALUATIONS_MAX,
+        Policy::Portfolio => portfolio_evaluations_max(),
     }
 }

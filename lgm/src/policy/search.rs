@@ -4,8 +4,11 @@
 //! find room before they are needed. *Cut*: how large a copy may be. *Lead*: see `leads`. With less
 //! memory, only what was good with more is tried again.
 
+use std::rc::Rc;
+
 use super::Task;
 use super::leads::{self, Best, Lead};
+use super::local::{self, Tweak};
 use crate::moves::Cut;
 use crate::queues::Overfull;
 use crate::schedule::Schedule;
@@ -20,20 +23,21 @@ pub(super) enum Granule {
 }
 
 /// Thousandths of the capacity that the selection leaves free.
-const HEADROOMS: [i64; 6] = [0, 20, 50, 100, 150, 200];
+pub(super) const HEADROOMS: [i64; 6] = [0, 20, 50, 100, 150, 200];
 /// Bytes of one copy at most: long enough to hide the latency, short enough to free early.
 const COPY_BYTES: [u64; 2] = [8 << 20, 32 << 20];
 
 #[allow(clippy::cast_possible_truncation)]
 pub(super) const EVALUATIONS_MAX: u32 =
-    (HEADROOMS.len() * COPY_BYTES.len()) as u32 * leads::EVALUATIONS_MAX;
+    (HEADROOMS.len() * COPY_BYTES.len()) as u32 * leads::EVALUATIONS_MAX + local::EVALUATIONS_MAX;
 
 /// What a schedule is made with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Recipe {
-    pieces_max: u32,
-    headroom: i64,
-    lead: Option<Lead>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Recipe {
+    pub(super) pieces_max: u32,
+    pub(super) headroom: i64,
+    pub(super) lead: Option<Lead>,
+    pub(super) tweak: Option<Rc<Tweak>>,
 }
 
 /// A search, which knows what was good so far.
@@ -43,6 +47,8 @@ pub(super) struct Search {
     tricks: Tricks,
     /// The recipes of the best schedules of the first task.
     good: Vec<Recipe>,
+    /// Whether the local search is over.
+    improved: bool,
 }
 
 impl Search {
@@ -51,35 +57,63 @@ impl Search {
             granule,
             tricks,
             good: Vec::new(),
+            improved: false,
         }
+    }
+
+    /// The shortest time of an iteration among the schedules of the grid; `None` if none fits.
+    pub(super) fn probe(&mut self, task: Task<'_>) -> Option<u64> {
+        let best = self.grid(task);
+        self.good = best.tags().cloned().collect();
+        let (first, _) = best.best(1).into_iter().next()?;
+        Some(first.timeline.iteration_ns)
     }
 
     pub(super) fn schedules(&mut self, task: Task<'_>) -> Result<Vec<Schedule>, Overfull> {
         let mut best = Best::new();
-        for &recipe in &self.good {
-            let selected = self.selected(task, recipe.headroom);
+        for recipe in &self.good {
+            let selected = selected(task, self.granule, recipe);
             let cut = Cut {
                 pieces_max: recipe.pieces_max,
             };
-            let tag = |lead| Recipe { lead, ..recipe };
+            let tag = |lead| Recipe {
+                lead,
+                ..recipe.clone()
+            };
             best.try_leads(task, &selected, cut, recipe.lead.as_slice(), &tag);
         }
+        let mut searched = false;
         if best.tags().next().is_none() {
-            for pieces_max in self.cuts(task) {
-                for &headroom in some(&HEADROOMS, self.tricks.headroom) {
-                    let selected = self.selected(task, headroom);
-                    let tag = |lead| Recipe {
-                        pieces_max,
-                        headroom,
-                        lead,
-                    };
-                    let leads = some(&Lead::ALL, self.tricks.leads);
-                    best.try_leads(task, &selected, Cut { pieces_max }, leads, &tag);
-                }
-            }
-            self.good = best.tags().copied().collect();
+            best = self.grid(task);
+            searched = true;
+        }
+        if self.tricks.local && !self.improved {
+            local::improve(task, self.granule, &mut best);
+            self.improved = true;
+            searched = true;
+        }
+        if searched {
+            self.good = best.tags().cloned().collect();
         }
         best.schedules()
+    }
+
+    fn grid(&self, task: Task<'_>) -> Best<Recipe> {
+        let mut best = Best::new();
+        for pieces_max in self.cuts(task) {
+            for &headroom in some(&HEADROOMS, self.tricks.headroom) {
+                let tag = |lead| Recipe {
+                    pieces_max,
+                    headroom,
+                    lead,
+                    tweak: None,
+                };
+                let selected = selected(task, self.granule, &tag(None));
+                let leads = some(&Lead::ALL, self.tricks.leads);
+                best.try_leads(task, &selected, Cut { pieces_max }, leads, &tag);
+            }
+        }
+        best
     }
 
     fn cuts(&self, task: Task<'_>) -> Vec<u32> {
@@ -93,16 +127,25 @@ impl Search {
         cuts.dedup();
         cuts
     }
+}
 
-    fn selected(&self, task: Task<'_>, headroom: i64) -> Vec<u32> {
-        let target = vec![task.capacity * (1000 - headroom) / 1000; task.pages.live.len()];
-        let aim = Aim {
-            live: &task.pages.live,
-            target: &target,
-            whole: self.granule == Granule::Tensor,
-        };
-        select(task.graph, aim)
+/// For each gap, how many pieces leave in it.
+pub(super) fn selected(task: Task<'_>, granule: Granule, recipe: &Recipe) -> Vec<u32> {
+    let room = task.capacity * (1000 - recipe.headroom) / 1000;
+    let mut target = vec![room; task.pages.live.len()];
+    let mut most: &[u32] = &[];
+    if let Some(tweak) = &recipe.tweak {
+        let asked = target.iter_mut().zip(&tweak.asked);
+        asked.for_each(|(target, asked)| *target -= asked);
+        most = &tweak.most;
     }
+    let aim = Aim {
+        live: &task.pages.live,
+        target: &target,
+        most,
+        whole: granule == Granule::Tensor,
+    };
+    select(task.graph, aim)
 }
 
 /// All of some choices, or only the first.

@@ -22,6 +22,7 @@ fn choice(task: Task<'_>) -> Choice<'_> {
     let target = vec![task.capacity; task.pages.live.len()];
     let aim = Aim {
         live: &task.pages.live,
+        most: &[],
         target: &target,
         whole: true,
     };

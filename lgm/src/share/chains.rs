@@ -12,9 +12,6 @@ use vtensor::{Mode, PageBytes, TensorId};
 use super::Terms;
 use crate::skeleton::Skeleton;
 
-/// The loss that is accepted, in thousandths of the time in which memory is short.
-const LOSS_MAX: u64 = 100;
-
 /// The end of a chain.
 struct End {
     chain: usize,
@@ -54,7 +51,7 @@ pub(super) fn chains(
                 let filled = end.at % page;
                 let saves = filled + bytes % page <= page;
                 let loss = clock.loss(&end.steps, &steps);
-                if loss <= clock.short / 1000 * LOSS_MAX {
+                if loss <= clock.short / 1000 * terms.loss_max {
                     let found = (!saves, loss, at);
                     best = Some(best.map_or(found, |best| best.min(found)));
                 }

@@ -59,6 +59,9 @@ pub struct Terms {
     pub pool_below: u64,
     /// Bytes that fit; memory is short where more are live.
     pub budget: u64,
+    /// The loss that is accepted where a tensor begins behind another, in thousandths of the time
+    /// in which memory is short.
+    pub loss_max: u64,
 }
 
 impl Units {
@@ -302,6 +305,7 @@ mod tests {
                 page: PageBytes::new(PAGE).expect("a power of two"),
                 pool_below: PAGE / 4,
                 budget: trace.peak_bytes().0 / 2,
+                loss_max: 100,
             };
             let units = Units::shared(&skeleton, terms);
             units.skeleton.check().expect("units are a sound skeleton");

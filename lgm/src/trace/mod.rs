@@ -23,6 +23,7 @@
 //! | `replay` | the rules of allocation and use; peak and largest op |
 //! | `skeleton` | trace to access skeleton |
 //! | `builder` | a trace made in memory |
+//! | `subset` | the same ops on fewer tensors |
 //! | `write` | tables to JSON |
 //!
 //! ```
@@ -45,6 +46,7 @@ mod object;
 mod replay;
 mod skeleton;
 mod source;
+mod subset;
 mod write;
 
 pub use builder::{Builder, OpSpec};

@@ -11,7 +11,10 @@ const CRATES: &[(&str, &[&str])] = &[
     // A test-only member: it stands for the driver, and knows nothing of what it tests.
     ("cuda-model", &[]),
     ("jetson-runtime", &["vtensor", "lgm", "cuda-model"]),
-    ("vtensor-bench", &["vtensor", "lgm", "jetson-runtime", "cuda-model"]),
+    (
+        "vtensor-bench",
+        &["vtensor", "lgm", "jetson-runtime", "cuda-model"],
+    ),
     ("ffi-c-api", &["vtensor", "lgm", "jetson-runtime"]),
 ];
 

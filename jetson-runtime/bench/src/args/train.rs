@@ -4,6 +4,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use vtensor::{Bytes, Kinds};
 
 use super::spill::SpillArgs;
 use crate::train::budget::{PoliciesArg, TrainBudget};
@@ -19,6 +20,9 @@ Examples:
       Over a link that is slow beside this training: which policy waits least? Medians of five
       interleaved runs; rates within 3 % are called a tie.
   vtensor-bench train --model resnet20 --data cifar-10-batches-bin --epochs 2 --save r20.safetensors
+
+A spill file on flash wears it out: written is what a frozen step writes, and what that is in a day
+of steps. A disk that fails can cost an iteration; what is kept it cannot cost.
 
 What is counted: images/s and step are the median over steps with a full batch that a frozen
 program ran after another such step; predicted is the cost model's time for it. Stall, moved and
@@ -57,6 +61,14 @@ pub struct TrainArgs {
     /// Where pieces go.
     #[command(flatten)]
     pub spill: SpillArgs,
+    /// What never leaves memory: none, or some of params, optimizer, buffers, gradients with commas
+    /// between them [default: beside a spill file params,optimizer,buffers, so that a fault of the
+    /// disk cannot cost the model; none beside memory]
+    #[arg(long, value_name = "KINDS", value_parser = value::keep)]
+    pub keep: Option<Kinds>,
+    /// Refuse to train if a spill file would be written more than this in a day, in 10^9 bytes
+    #[arg(long, value_name = "GB", value_parser = value::gigabytes)]
+    pub max_write_gb_per_day: Option<Bytes>,
     /// How many training steps, in as many epochs as that takes [default: of resnet20, 32]
     #[arg(long, value_name = "N", conflicts_with = "epochs")]
     pub steps: Option<NonZeroU32>,

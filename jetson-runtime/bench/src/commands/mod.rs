@@ -37,9 +37,6 @@ pub fn run(cli: &Cli) -> Result<Answer, BenchError> {
         },
         Some(Command::Compare(args)) => compare::run(args, cli.json),
         Some(Command::Train(args)) => train::run(args, cli.json),
-        Some(Command::Probe(args)) => match &args.folder {
-            Some(folder) => probe::run(folder, args.memory_backed, cli.json),
-            None => probe_gpu::run(&args.gpu, cli.json),
-        },
+        Some(Command::Probe(args)) => probe::run(args, cli.json),
     }
 }

@@ -1,14 +1,19 @@
-//! `probe`: what spilling to a folder achieves on this machine.
+//! `probe`: what spilling to a folder achieves on this machine, and the profile that keeps it.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jetson_runtime::{Integrity, IoPath, RuntimeError, StorageOptions, StorageProbe, storage};
+use jetson_runtime::{
+    DeviceProfile, Integrity, IoPath, MeasuredWay, RuntimeError, Settings, StorageOptions,
+    StorageProbe, System, storage,
+};
 use serde::Serialize;
 
-use super::Answer;
+use super::{Answer, probe_gpu};
+use crate::args::ProbeArgs;
 use crate::error::BenchError;
+use crate::output_file;
 use crate::report::to_json;
 
 /// How long each way is measured.
@@ -43,27 +48,105 @@ struct ProbeReport {
     limits: Vec<&'static str>,
 }
 
-pub(super) fn run(folder: &Path, memory_backed: bool, json: bool) -> Result<Answer, BenchError> {
+/// What is said with `--profile`.
+#[derive(Clone, Debug, Serialize)]
+struct ProfileReport<'a> {
+    profile: &'a Path,
+    system: &'a System,
+    /// Null if there is no spill folder.
+    storage: Option<ProbeReport>,
+}
+
+pub(super) fn run(args: &ProbeArgs, json: bool) -> Result<Answer, BenchError> {
+    let text = match (&args.folder, &args.profile) {
+        (Some(folder), None) => {
+            let (report, _) = measure(folder, args.memory_backed)?;
+            if json {
+                to_json(&report)
+            } else {
+                table(&report)
+            }
+        }
+        (folder, Some(file)) => keep(folder.clone(), file, args.memory_backed, json)?,
+        (None, None) => return probe_gpu::run(&args.gpu, json),
+    };
+    Ok(Answer { text, good: true })
+}
+
+/// Measures and writes the profile.
+fn keep(
+    folder: Option<PathBuf>,
+    file: &Path,
+    memory_backed: bool,
+    json: bool,
+) -> Result<String, BenchError> {
+    let settings = Settings::load()?;
+    let memory_backed = memory_backed || settings.storage().memory_backed;
+    let folder = folder.or_else(|| settings.spill_folder());
+    let measured = folder.map(|folder| measure(&folder, memory_backed));
+    let (storage, ways) = measured.transpose()?.unzip();
+    let profile = DeviceProfile::new(System::here(), ways.unwrap_or_default());
+    let failed = |source| BenchError::File {
+        path: file.into(),
+        source,
+    };
+    output_file::write(file, format!("{}\n", to_json(&profile)).as_bytes()).map_err(failed)?;
+    let report = ProfileReport {
+        profile: file,
+        system: &profile.system,
+        storage,
+    };
+    if json {
+        return Ok(to_json(&report));
+    }
+    let mut text = match &report.storage {
+        Some(storage) => table(storage),
+        None => "No disk was measured: no folder was named, and the settings have no spill_dir.\n"
+            .to_owned(),
+    };
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "kept in {} until this machine is started again",
+        file.display()
+    );
+    Ok(text)
+}
+
+/// Measures every way to reach a folder; the one that the runtime prefers is the first.
+fn measure(
+    folder: &Path,
+    memory_backed: bool,
+) -> Result<(ProbeReport, Vec<MeasuredWay>), BenchError> {
+    let defaults = StorageOptions::default();
     let mut report = ProbeReport {
         folder: folder.into(),
-        request_bytes: StorageOptions::default().request_bytes,
-        depth: StorageOptions::default().depth,
+        request_bytes: defaults.request_bytes,
+        depth: defaults.depth,
         raw_out_bytes_per_s: 0.0,
         raw_in_bytes_per_s: 0.0,
         ways: Vec::new(),
         refused: Vec::new(),
         limits: Vec::new(),
     };
+    let mut ways = Vec::new();
     for path in [IoPath::Uring, IoPath::Plain] {
         for integrity in [Integrity::Encrypt, Integrity::Checksum] {
             let options = StorageOptions {
                 integrity,
                 path,
                 memory_backed,
-                ..StorageOptions::default()
+                ..defaults
             };
             match storage::probe(folder, &options, TIME) {
-                Ok(probe) => report.note(&probe, integrity),
+                Ok(probe) => {
+                    report.note(&probe, integrity);
+                    let way = MeasuredWay::new(folder, &options, &probe);
+                    ways.push(way.map_err(|source| BenchError::File {
+                        path: folder.into(),
+                        source,
+                    })?);
+                }
                 // Kernels may forbid the ring; whatever else fails, fails for every way.
                 Err(error @ RuntimeError::System { .. }) if path == IoPath::Uring => {
                     report.refused.push(error.to_string());
@@ -72,12 +155,7 @@ pub(super) fn run(folder: &Path, memory_backed: bool, json: bool) -> Result<Answ
             }
         }
     }
-    let text = if json {
-        to_json(&report)
-    } else {
-        table(&report)
-    };
-    Ok(Answer { text, good: true })
+    Ok((report, ways))
 }
 
 impl ProbeReport {

@@ -96,6 +96,8 @@ fn task(args: &TrainArgs) -> Result<Task, BenchError> {
         load: args.load.clone(),
         spill: args.spill.tier(),
         storage: args.spill.storage(),
+        keep: args.keep,
+        written_per_day_max: args.max_write_gb_per_day,
         link: args.link_gbps.map(|gbps| Link {
             out_bps: gbps * 1e9,
             in_bps: gbps * 1e9,

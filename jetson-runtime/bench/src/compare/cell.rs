@@ -22,6 +22,8 @@ pub struct Cell {
     pub ratio: Option<f64>,
     /// What no plan of this kind can be below.
     pub bound_ratio: f64,
+    /// What no plan that only swaps can be below by linear programming, where that is known.
+    pub lp_bound_ratio: Option<f64>,
     /// Bytes that leave in one step.
     pub moved_out_bytes: Option<u64>,
     /// Bytes that return in one step.
@@ -43,6 +45,11 @@ impl Cell {
     #[must_use]
     pub fn is_failure(&self) -> bool {
         self.broken || (self.policy == Policy::Vtensor.name() && !self.feasible)
+    }
+
+    /// The highest known bound on the time of any plan here.
+    pub(super) fn best_bound(&self) -> f64 {
+        self.lp_bound_ratio.unwrap_or(1.0).max(self.bound_ratio)
     }
 
     /// Whether both stand for the same trace, device and budget.
@@ -79,6 +86,7 @@ pub(crate) fn sample(trace: &str, policy: &str, ratio: Option<f64>) -> Cell {
         feasible: ratio.is_some(),
         ratio,
         bound_ratio: 1.0,
+        lp_bound_ratio: None,
         moved_out_bytes: ratio.map(|_| 10),
         moved_in_bytes: ratio.map(|_| 20),
         page_overhead: ratio.map(|_| 1.0),

@@ -19,6 +19,7 @@ use lgm::trace::Trace;
 use lgm::verify::verify;
 use vtensor::{Bytes, PageBytes};
 
+use super::fluid::fluid_bound;
 use super::{Cell, Skipped};
 use crate::error::BenchError;
 use crate::planning;
@@ -204,6 +205,7 @@ impl<'a> Matrix<'a> {
             feasible: false,
             ratio: None,
             bound_ratio: over(bound_ns),
+            lp_bound_ratio: fluid_bound(name, skeleton, &place.profile, place.budget),
             moved_out_bytes: None,
             moved_in_bytes: None,
             page_overhead: None,

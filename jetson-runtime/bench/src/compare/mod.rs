@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cell` | what one policy came to in one cell |
 //! | `contiguity` | what contiguous memory costs each policy |
+//! | `fluid` | bounds by linear programming, where they are known |
 //! | `matrix` | all cells, on all cores |
 //! | `summary` | the planner against each other policy |
 //! | `table` | both as text |
@@ -13,6 +14,7 @@
 mod cell;
 mod contiguity;
 mod csv;
+mod fluid;
 mod matrix;
 mod plot;
 mod summary;
@@ -23,7 +25,7 @@ pub use contiguity::Contiguity;
 pub use csv::csv;
 pub use matrix::{Matrix, Selection};
 pub use plot::svg;
-pub use summary::{Rival, Summary};
+pub use summary::{Over, Rival, Summary};
 pub use table::table;
 
 use serde::Serialize;

@@ -27,14 +27,37 @@ pub struct Summary {
     pub skipped: Vec<Skipped>,
     /// Cells in which the planner found no plan, and plans of any policy that break a rule.
     pub failed: usize,
-    /// The planner's time over the lower bound, the geometric mean.
-    pub over_bound: Option<f64>,
-    /// The same, the worst.
-    pub over_bound_max: Option<f64>,
+    /// The planner's time over the bound that is computed at once.
+    pub over_bound: Over,
+    /// The same over the bound by linear programming, in the cells in which that is known.
+    pub over_lp_bound: Over,
     /// The planner against each other policy, and against the best of the published ones.
     pub rivals: Vec<Rival>,
     /// What contiguous memory costs each policy of which both variants are there.
     pub contiguity: Vec<Contiguity>,
+}
+
+/// The planner's times over a bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Over {
+    /// In how many cells there are both.
+    pub cells: usize,
+    /// The geometric mean.
+    pub mean: Option<f64>,
+    /// The largest.
+    pub max: Option<f64>,
+}
+
+impl Over {
+    fn of(groups: &[&[Cell]], bound: impl Fn(&Cell) -> Option<f64>) -> Self {
+        let over = |group: &&[Cell]| Some(own(group)? / bound(&group[0])?);
+        let all: Vec<f64> = groups.iter().filter_map(over).collect();
+        Self {
+            cells: all.len(),
+            mean: mean(&all),
+            max: all.iter().copied().reduce(f64::max),
+        }
+    }
 }
 
 /// The planner against another policy.
@@ -46,6 +69,8 @@ pub struct Rival {
     pub compared: usize,
     /// The mean gain over them.
     pub gain: Option<f64>,
+    /// The mean gain that a plan would have whose times are the best known bounds.
+    pub gain_at_bound: Option<f64>,
     /// Of them, those in which the rival stalls at all.
     pub stalled: usize,
     /// The mean gain over those.
@@ -71,12 +96,7 @@ impl Summary {
     #[must_use]
     pub fn of(cells: &[Cell], skipped: &[Skipped]) -> Self {
         let groups: Vec<&[Cell]> = cells.chunk_by(Cell::is_beside).collect();
-        let own = |group: &&[Cell]| find(group, Policy::Vtensor.name());
         let failed = cells.iter().filter(|cell| cell.is_failure());
-        let over_bound: Vec<f64> = groups
-            .iter()
-            .filter_map(|group| Some(own(group)? / group[0].bound_ratio))
-            .collect();
         let mut names: Vec<&str> = Vec::new();
         for cell in cells {
             if cell.policy != Policy::Vtensor.name() && !names.contains(&cell.policy.as_str()) {
@@ -102,8 +122,8 @@ impl Summary {
             cells: groups.len(),
             skipped: skipped.to_vec(),
             failed: failed.count(),
-            over_bound: mean(&over_bound),
-            over_bound_max: over_bound.iter().copied().reduce(f64::max),
+            over_bound: Over::of(&groups, |cell| Some(cell.bound_ratio)),
+            over_lp_bound: Over::of(&groups, |cell| cell.lp_bound_ratio),
             rivals,
             contiguity: contiguity(&groups),
         }
@@ -116,6 +136,7 @@ impl Rival {
             policy: name.into(),
             compared: 0,
             gain: None,
+            gain_at_bound: None,
             stalled: 0,
             gain_stalled: None,
             worst_gain: None,
@@ -126,10 +147,10 @@ impl Rival {
             infeasible: 0,
             infeasible_here: 0,
         };
-        let (mut all, mut stalled) = (Vec::new(), Vec::new());
+        let (mut all, mut stalled, mut at_bound) = (Vec::new(), Vec::new(), Vec::new());
         let mut worst = f64::INFINITY;
         for group in groups {
-            let (own, other) = match (find(group, Policy::Vtensor.name()), time(group)) {
+            let (own, other) = match (own(group), time(group)) {
                 (Some(own), Some(other)) => (own, other),
                 (Some(_), None) => {
                     rival.infeasible += 1;
@@ -145,6 +166,7 @@ impl Rival {
             };
             let speedup = other / own;
             all.push(speedup);
+            at_bound.push(other / group[0].best_bound());
             if other > 1.0 + STALL {
                 stalled.push(speedup);
             }
@@ -163,6 +185,7 @@ impl Rival {
         rival.compared = all.len();
         rival.stalled = stalled.len();
         rival.gain = mean(&all).map(|mean| mean - 1.0);
+        rival.gain_at_bound = mean(&at_bound).map(|mean| mean - 1.0);
         rival.gain_stalled = mean(&stalled).map(|mean| mean - 1.0);
         rival.worst_gain = rival.worst_cell.is_some().then_some(worst - 1.0);
         rival
@@ -173,6 +196,11 @@ impl Rival {
 fn title(cell: &Cell) -> String {
     let percent = cell.budget_fraction * 100.0;
     format!("{} on {} at {percent:.0} %", cell.trace, cell.device)
+}
+
+/// The time of the planner in a cell, if it has a plan there.
+fn own(group: &[Cell]) -> Option<f64> {
+    find(group, Policy::Vtensor.name())
 }
 
 /// The time of a policy in a cell, if it has a plan there.
@@ -246,7 +274,10 @@ mod tests {
     #[test]
     fn without_the_planner_there_is_nothing_to_compare() {
         let summary = Summary::of(&[sample("a", "lru", Some(4.0))], &[]);
-        assert_eq!((summary.rivals.len(), summary.over_bound), (0, None));
+        assert_eq!(
+            (summary.rivals.len(), summary.over_bound),
+            (0, Over::default())
+        );
         assert_eq!(summary.failed, 0);
         let mut wrong = sample("a", "lru", Some(4.0));
         wrong.broken = true;

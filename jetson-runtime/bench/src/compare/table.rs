@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use lgm::policy::Policy;
 use vtensor::Bytes;
 
-use super::{Cell, Comparison, Contiguity, Rival, Summary};
+use super::{Cell, Comparison, Contiguity, Over, Rival, Summary};
 
 /// Characters of a column.
 const WIDTH: usize = 9;
@@ -80,13 +80,17 @@ fn device_table(text: &mut String, device: &str, kind: Kind, all: &[Cell]) {
          - no plan\n",
         kind.title()
     );
+    let fluid = groups.iter().any(|group| group[0].lp_bound_ratio.is_some());
     let lines = names.iter().map(|name| name.split('-').count()).max();
     for line in 0..lines.unwrap_or(1) {
         let ends = match line {
-            0 => ("trace", "budget", "bound"),
-            _ => ("", "", ""),
+            0 => ("trace", "budget", "bound", "lp"),
+            _ => ("", "", "", ""),
         };
         let _ = write!(text, "{:<left$}{:>8}{:>WIDTH$}", ends.0, ends.1, ends.2);
+        if fluid {
+            let _ = write!(text, "{:>WIDTH$}", ends.3);
+        }
         for name in &names {
             let part = name.split('-').nth(line).unwrap_or("");
             let part: String = part.chars().take(WIDTH - 1).collect();
@@ -100,6 +104,11 @@ fn device_table(text: &mut String, device: &str, kind: Kind, all: &[Cell]) {
         let percent = format!("{:.0} %", cell.budget_fraction * 100.0);
         let bound = cell.bound_ratio;
         let _ = write!(text, "{:<left$}{percent:>8}{bound:>WIDTH$.3}", cell.trace);
+        if fluid {
+            let bound = cell.lp_bound_ratio;
+            let bound = bound.map_or("-".into(), |bound| format!("{bound:.3}"));
+            let _ = write!(text, "{bound:>WIDTH$}");
+        }
         let times = group.iter().filter(|cell| cell.feasible);
         let best = times.filter_map(|cell| cell.ratio).reduce(f64::min);
         for cell in group.iter().filter(shown) {
@@ -130,20 +139,18 @@ fn summary(text: &mut String, summary: &Summary) {
     if !summary.skipped.is_empty() {
         text.push('\n');
     }
-    if let (Some(mean), Some(max)) = (summary.over_bound, summary.over_bound_max) {
-        let _ = writeln!(
-            text,
-            "vtensor over the bound: {mean:.4} in the geometric mean of {} cells, {max:.4} at \
-             worst",
-            summary.cells
-        );
-    }
+    over(text, "the bound", summary.over_bound);
+    over(
+        text,
+        "the bound by linear programming",
+        summary.over_lp_bound,
+    );
     if !summary.rivals.is_empty() {
         let _ = writeln!(
             text,
             "Throughput of vtensor over that of others, where both have a plan (ties: 3 %):\n\n\
-             {:<21}{:>9}{:>14}{:>5}{:>6}{:>6}{:>9}  worst cell",
-            "over", "gain", "if it stalls", "won", "tied", "lost", "no plan"
+             {:<21}{:>9}{:>14}{:>11}{:>5}{:>6}{:>6}{:>9}  worst cell",
+            "over", "gain", "if it stalls", "at bounds", "won", "tied", "lost", "no plan"
         );
     }
     for rival in &summary.rivals {
@@ -159,6 +166,16 @@ fn summary(text: &mut String, summary: &Summary) {
     }
     for row in &summary.contiguity {
         contiguity(text, row);
+    }
+}
+
+fn over(text: &mut String, bound: &str, over: Over) {
+    if let (Some(mean), Some(max)) = (over.mean, over.max) {
+        let _ = writeln!(
+            text,
+            "vtensor over {bound}: {mean:.4} in the geometric mean of {} cells, {max:.4} at worst",
+            over.cells
+        );
     }
 }
 
@@ -211,10 +228,11 @@ fn row(text: &mut String, rival: &Rival) {
     };
     let _ = writeln!(
         text,
-        "{:<21}{:>9}{:>14}{:>5}{:>6}{:>6}{:>9}  {worst}{here}",
+        "{:<21}{:>9}{:>14}{:>11}{:>5}{:>6}{:>6}{:>9}  {worst}{here}",
         rival.policy,
         percent(rival.gain),
         percent(rival.gain_stalled),
+        percent(rival.gain_at_bound),
         rival.won,
         rival.tied,
         rival.lost,
@@ -248,7 +266,7 @@ trace     budget    bound      lru     vdnn  vtensor
                                         all
 a           50 %    1.000    4.000    3.000   *2.000
 ",
-            "lru-paged             +100.0 %",
+            "lru-paged             +100.0 %      +100.0 %   +300.0 %",
             "vdnn-all                     -        -      0                1             0\n",
         ] {
             assert!(text.contains(wanted), "{wanted}{text}");

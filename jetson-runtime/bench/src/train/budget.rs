@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jetson_runtime::{Config, plannable};
+use jetson_runtime::{Config, predict};
 use lgm::policy::Policy;
 use lgm::trace::Trace;
 use vtensor::Bytes;
@@ -67,7 +67,7 @@ fn smallest(traces: &[Trace], config: &Config, peak: Bytes) -> Bytes {
             budget: Some(Bytes(steps * STEP)),
             ..config.clone()
         };
-        traces.iter().all(|trace| plannable(trace, &config).is_ok())
+        traces.iter().all(|trace| predict(trace, &config).is_ok())
     };
     let mut above = (peak.0 / STEP).max(1);
     while !fits(above) && above < peak.0 {
@@ -193,7 +193,7 @@ mod tests {
         let Bytes(bytes) = TrainBudget::Min.resolve(&traces, &config);
         let plans = |bytes| {
             let budget = Some(Bytes(bytes));
-            plannable(
+            predict(
                 &traces[0],
                 &Config {
                     budget,

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use jetson_runtime::written_per_day;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use vtensor::Bytes;
@@ -46,6 +47,12 @@ pub struct RunReport {
     pub moved_out_bytes: u64,
     /// Bytes that came back.
     pub moved_in_bytes: u64,
+    /// Memory of tensors that never leave it.
+    pub kept_bytes: u64,
+    /// What a frozen step with a full batch writes to the spill file; `null` without a file.
+    pub written_per_step_bytes: Option<u64>,
+    /// What that is in a day of such steps.
+    pub written_per_day_bytes: Option<u64>,
     /// Seconds in which ops waited for copies, in the whole training.
     pub stall_s: f64,
     /// Seconds in bodies of ops, in the whole training.
@@ -54,6 +61,8 @@ pub struct RunReport {
     pub total_s: f64,
     /// Seconds of a frozen step with a full batch, as the cost model says.
     pub predicted_step_s: Option<f64>,
+    /// The same if nothing were kept in memory; `null` if nothing is, or it has no plan.
+    pub predicted_step_unkept_s: Option<f64>,
     /// Seconds of a frozen step with a full batch after another one, the median.
     pub measured_step_s: Option<f64>,
     /// How many steps that is the median of, in one repeat.
@@ -87,6 +96,10 @@ impl RunReport {
             let steps = repeat.steps_took.iter();
             median(&mut steps.map(Duration::as_secs_f64).collect::<Vec<_>>())
         });
+        let step = measured_step_s.map(Duration::from_secs_f64);
+        let ns = |step: Duration| u64::try_from(step.as_nanos()).unwrap_or(u64::MAX);
+        let per_day = first.written.zip(step);
+        let per_day = per_day.map(|(written, step)| written_per_day(written, ns(step)));
         let losses = &first.results.losses;
         let loss = |bits: Option<&u32>| f32::from_bits(*bits.expect("a training has a step"));
         let correct = first.results.correct.last().copied().unwrap_or_default();
@@ -107,10 +120,14 @@ impl RunReport {
             peak_pss_bytes: most(&|repeat| repeat.held.process),
             moved_out_bytes: first.moved[0].0,
             moved_in_bytes: first.moved[1].0,
+            kept_bytes: first.kept.0,
+            written_per_step_bytes: first.written.map(|bytes| bytes.0),
+            written_per_day_bytes: per_day.map(|bytes| bytes.0),
             stall_s: over(&|repeat| repeat.stall),
             compute_s: over(&|repeat| repeat.compute),
             total_s: over(&|repeat| repeat.total),
             predicted_step_s: some(&|repeat| Some(repeat.predicted?.as_secs_f64())),
+            predicted_step_unkept_s: some(&|repeat| Some(repeat.predicted_unkept?.as_secs_f64())),
             measured_step_s,
             measured_steps: first.steps_took.len() as u64,
             steps: losses.len() as u64,
@@ -157,10 +174,14 @@ pub(super) mod samples {
             peak_pss_bytes: Some(4 << 20),
             moved_out_bytes: 5 << 20,
             moved_in_bytes: 6 << 20,
+            kept_bytes: 0,
+            written_per_step_bytes: None,
+            written_per_day_bytes: None,
             stall_s: 0.25,
             compute_s: 1.5,
             total_s: 2.0,
             predicted_step_s: Some(0.02),
+            predicted_step_unkept_s: None,
             measured_step_s: Some(0.025),
             measured_steps: 80,
             steps: 96,
@@ -196,10 +217,14 @@ mod tests {
             "peak_pss_bytes",
             "moved_out_bytes",
             "moved_in_bytes",
+            "kept_bytes",
+            "written_per_step_bytes",
+            "written_per_day_bytes",
             "stall_s",
             "compute_s",
             "total_s",
             "predicted_step_s",
+            "predicted_step_unkept_s",
             "measured_step_s",
             "measured_steps",
             "steps",
@@ -208,7 +233,7 @@ mod tests {
         ] {
             assert!(run.contains_key(key), "{key}");
         }
-        assert_eq!(run.len(), 21);
+        assert_eq!(run.len(), 25);
     }
 
     #[test]

@@ -7,11 +7,11 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use jetson_runtime::{Config, Spill, StorageOptions, Throttle};
+use jetson_runtime::{Config, Spill, StorageOptions, Throttle, predict};
 use lgm::policy::Policy;
 use lgm::profile::Link;
 use lgm::trace::Trace;
-use vtensor::Bytes;
+use vtensor::{Bytes, Kinds};
 
 use super::course::Course;
 use super::data::order::even_batch;
@@ -40,6 +40,10 @@ pub struct Task {
     pub spill: Spill,
     /// How a spill file is used.
     pub storage: StorageOptions,
+    /// What never leaves memory; `None` is the runtime's default.
+    pub keep: Option<Kinds>,
+    /// What a spill file may be written in a day.
+    pub written_per_day_max: Option<Bytes>,
     /// The link that copies are slowed down to.
     pub link: Option<Link>,
     /// Whether to check what the process holds. It must do nothing else meanwhile.
@@ -69,6 +73,13 @@ pub struct Outcome {
     pub total: Duration,
     /// Bytes that left the arena, and that came back.
     pub moved: [Bytes; 2],
+    /// Memory of tensors that never left it.
+    pub kept: Bytes,
+    /// What a frozen step with a full batch writes to a spill file; `None` without one.
+    pub written: Option<Bytes>,
+    /// How long such a step would take if nothing were kept, as the cost model says; `None` if
+    /// nothing is.
+    pub predicted_unkept: Option<Duration>,
     /// Memory that was held, at most.
     pub held: Held,
     /// The largest peak of the recorded iterations.
@@ -95,6 +106,8 @@ impl Task {
             policy,
             spill: self.spill.clone(),
             storage: self.storage,
+            keep: self.keep,
+            written_per_day_max: self.written_per_day_max,
             throttle: self.link.as_ref().map(|link| Throttle::of(link, 1.0)),
             ..Config::default()
         }
@@ -241,6 +254,17 @@ impl Run<'_> {
             ))
         });
         let traces = Task::traces(&self.trainer)?;
+        let to_file = matches!(self.task.spill, Spill::File(_));
+        let written = training.and_then(|program| program.moved);
+        let unkept = || {
+            let trace = self.trainer.runtime().trace(TRAINING).ok().flatten()?;
+            let config = Config {
+                keep: Some(Kinds::NONE),
+                link: Some(self.trainer.runtime().link()),
+                ..self.task.config(policy, budget)
+            };
+            predict(&trace, &config).ok().map(Duration::from_nanos)
+        };
         let outcome = Outcome {
             policy,
             budget,
@@ -254,6 +278,9 @@ impl Run<'_> {
             stall: Duration::from_nanos(stats.stall_ns),
             total,
             moved: [stats.moved_out, stats.moved_in],
+            kept: stats.pinned,
+            written: written.filter(|_| to_file).map(|[out, _]| out),
+            predicted_unkept: (stats.pinned > Bytes(0)).then(unkept).flatten(),
             held: self.watch.held(),
             peak: traces
                 .iter()

@@ -108,9 +108,34 @@ fn notes(report: &TrainReport) -> String {
         let _ = writeln!(text, "{}", versus(pair[1], pair[0]));
     }
     for run in &report.runs {
+        text += &storage(run);
+    }
+    for run in &report.runs {
         for refusal in &run.refusals {
             let _ = writeln!(text, "{}: {refusal}", run.policy);
         }
+    }
+    text
+}
+
+/// What a run kept in memory, and what it wrote to flash.
+fn storage(run: &RunReport) -> String {
+    let mut text = String::new();
+    if let (Some(step @ 1..), Some(day)) = (run.written_per_step_bytes, run.written_per_day_bytes) {
+        let (step, day) = (Bytes(step), Bytes(day));
+        let _ = writeln!(text, "{} writes {step} a step, {day} a day.", run.policy);
+    }
+    let unkept = run.predicted_step_s.zip(run.predicted_step_unkept_s);
+    if let Some((kept, unkept)) = unkept {
+        let _ = writeln!(
+            text,
+            "{} keeps {} in memory; with --keep none a step is predicted to take {}, a change of \
+             {:+.1} %.",
+            run.policy,
+            Bytes(run.kept_bytes),
+            Seconds(unkept),
+            100.0 * (unkept / kept - 1.0),
+        );
     }
     text
 }
@@ -172,6 +197,21 @@ mod tests {
             text.contains("DIFFER") && text.contains("no limit"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn flash_and_what_is_kept_are_told() {
+        let mut run = samples::run("vtensor", 100.0);
+        assert_eq!(storage(&run), "");
+        (run.written_per_step_bytes, run.written_per_day_bytes) = (Some(3 << 20), Some(5 << 30));
+        (run.kept_bytes, run.predicted_step_unkept_s) = (7 << 20, Some(0.019));
+        let text = storage(&run);
+        assert!(
+            text.contains("vtensor writes 3 MiB a step, 5 GiB a day."),
+            "{text}"
+        );
+        assert!(text.contains("keeps 7 MiB in memory"), "{text}");
+        assert!(text.contains("take 19.0 ms, a change of -5.0 %"), "{text}");
     }
 
     #[test]

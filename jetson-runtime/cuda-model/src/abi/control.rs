@@ -3,9 +3,9 @@
 use std::ffi::{c_char, c_int};
 use std::ptr;
 
-use super::{guarded, machine, text, with};
+use super::{guarded, machine, put, text, with};
 use crate::driver::{Driver, Touching};
-use crate::faults::Fate;
+use crate::faults::{Fate, ORDERING};
 use crate::profile::Profile;
 use crate::status::Status;
 
@@ -41,6 +41,9 @@ unsafe fn add(function: *const c_char, nth: u64, count: u64, fate: Fate) -> c_in
     guarded(|| {
         // SAFETY: the caller vouches for it.
         let function = unsafe { text(function) }?;
+        if fate == Fate::Elided && !ORDERING.contains(&function) {
+            return Err(Status::INVALID_VALUE);
+        }
         with(|driver| {
             driver.faults.add(function, nth, count, fate);
             Ok(())
@@ -146,6 +149,22 @@ extern "C" fn vtm_host_touch(pointer: usize, bytes: usize, write: c_int) -> c_in
                 write: write != 0,
             })
         })
+    })
+}
+
+/// Four numbers about managed memory: see [`Managed`](crate::Managed).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn vtm_managed(to: *mut [u64; 4]) -> c_int {
+    guarded(|| {
+        let counts = with(|driver| Ok(driver.residency.counts()))?;
+        let numbers = [
+            counts.resident,
+            counts.resident_max,
+            counts.faulted,
+            counts.prefetched,
+        ];
+        // SAFETY: the caller's output.
+        unsafe { put(to, numbers) }
     })
 }
 

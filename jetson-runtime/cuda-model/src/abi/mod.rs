@@ -22,13 +22,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::driver::call::{Call, Need};
 use crate::driver::{Driver, Pending};
-use crate::profile::{PROFILES, Profile};
+use crate::profile::Profile;
 use crate::status::{SUCCESS, Status};
 
 /// The one machine of this copy of the library.
 static MACHINE: Mutex<Option<Driver>> = Mutex::new(None);
 /// Which device the machine has before anybody resets it.
 const PROFILE_VARIABLE: &str = "CUDA_MODEL_PROFILE";
+const PROFILE_DEFAULT: &str = "rtx-linux";
 
 /// What a call does, and whether it waits for something before it returns.
 type Answer = Result<Option<Pending>, Status>;
@@ -41,17 +42,15 @@ fn machine() -> MutexGuard<'static, Option<Driver>> {
 fn with<T>(work: impl FnOnce(&mut Driver) -> Result<T, Status>) -> Result<T, Status> {
     let mut machine = machine();
     if machine.is_none() {
-        let wanted = std::env::var(PROFILE_VARIABLE).ok();
-        let profile = match &wanted {
-            Some(name) => Profile::named(name).ok_or(Status::NO_DEVICE)?,
-            None => &PROFILES[PROFILES.len() - 2],
-        };
+        let wanted = std::env::var(PROFILE_VARIABLE);
+        let name = wanted.as_deref().unwrap_or(PROFILE_DEFAULT);
+        let profile = Profile::named(name).ok_or(Status::NO_DEVICE)?;
         *machine = Some(Driver::new(profile).map_err(|_| Status::OPERATING_SYSTEM)?);
     }
     work(machine.as_mut().expect("it was just made"))
 }
 
-/// Runs a call without the wall's protection missing: no panic crosses into C.
+/// Runs a call behind a wall: no panic crosses into C.
 fn guarded(body: impl FnOnce() -> Result<(), Status>) -> i32 {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => SUCCESS,

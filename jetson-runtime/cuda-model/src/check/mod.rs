@@ -20,3 +20,6 @@ pub(crate) use clock::{Clock, Line};
 pub(crate) use order::Order;
 pub(crate) use report::Reports;
 pub(crate) use shadow::{Conflict, Mode};
+
+#[cfg(test)]
+mod tests;

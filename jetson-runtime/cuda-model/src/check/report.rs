@@ -40,6 +40,14 @@ impl Reports {
         }
     }
 
+    /// As [`text`](Self::text), for a person: who says it, and how much there is.
+    pub(crate) fn told(&self) -> String {
+        let count = self.kept.len() as u64 + self.dropped;
+        let text = self.text();
+        let lines = text.lines().map(|line| format!("cuda-model: {line}\n"));
+        format!("{}cuda-model: {count} reports\n", lines.collect::<String>())
+    }
+
     /// One line for each finding.
     pub(crate) fn text(&self) -> String {
         let mut text: String = self
@@ -70,5 +78,8 @@ mod tests {
             text.ends_with("rule: 999\ndropped: 3 more reports\n"),
             "{text}"
         );
+        let told = reports.told();
+        assert!(told.starts_with("cuda-model: rule: 0\n"), "{told}");
+        assert!(told.ends_with("cuda-model: 1003 reports\n"), "{told}");
     }
 }

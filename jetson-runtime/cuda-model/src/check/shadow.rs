@@ -217,3 +217,86 @@ impl Cell {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Line;
+
+    fn mark(line: u32, number: u64) -> Mark {
+        Mark {
+            line: Line(line),
+            number,
+            what: "x",
+        }
+    }
+
+    /// A line whose work knows only itself.
+    fn touch(shadow: &mut Shadow, line: u32, clock: &mut Clock, range: Range<u64>, mode: Mode) {
+        let number = clock.next(Line(line));
+        let found = shadow.touch(range, mode, mark(line, number), clock);
+        assert_eq!(found, []);
+    }
+
+    #[test]
+    fn what_is_equal_is_one_cell() {
+        let (mut shadow, mut clock) = (Shadow::default(), Clock::default());
+        for part in 0..100 {
+            touch(
+                &mut shadow,
+                1,
+                &mut clock,
+                part * 10..part * 10 + 10,
+                Mode::Write,
+            );
+        }
+        assert_eq!(shadow.cells.len(), 100, "each part has its own last write");
+        touch(&mut shadow, 1, &mut clock, 0..1000, Mode::Read);
+        assert_eq!(shadow.cells.len(), 100);
+        touch(&mut shadow, 1, &mut clock, 0..1000, Mode::Write);
+        assert_eq!(shadow.cells.len(), 1);
+        touch(&mut shadow, 1, &mut clock, 500..600, Mode::Read);
+        assert_eq!(shadow.cells.len(), 3);
+        touch(&mut shadow, 1, &mut clock, 0..1000, Mode::Read);
+        assert_eq!(shadow.cells.len(), 1, "one read covers the other");
+    }
+
+    #[test]
+    fn a_gap_is_touched_too() {
+        let (mut shadow, mut clock) = (Shadow::default(), Clock::default());
+        touch(&mut shadow, 1, &mut clock, 10..20, Mode::Write);
+        touch(&mut shadow, 1, &mut clock, 0..30, Mode::Read);
+        let mut other = Clock::default();
+        let number = other.next(Line(2));
+        for range in [0..1, 29..30, 15..16] {
+            let found = shadow.touch(range.clone(), Mode::Write, mark(2, number), &other);
+            assert!(
+                found.iter().any(|c| c.mode == Mode::Read),
+                "{range:?}: {found:?}"
+            );
+        }
+        assert!(
+            shadow
+                .touch(30..40, Mode::Write, mark(2, number), &other)
+                .is_empty()
+        );
+        assert!(
+            shadow
+                .touch(5..5, Mode::Write, mark(2, number), &other)
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn discarded_bytes_are_read_after_a_write_only() {
+        let (mut shadow, mut clock) = (Shadow::default(), Clock::default());
+        touch(&mut shadow, 1, &mut clock, 0..10, Mode::Write);
+        touch(&mut shadow, 1, &mut clock, 0..10, Mode::Discard);
+        touch(&mut shadow, 1, &mut clock, 0..4, Mode::Write);
+        touch(&mut shadow, 1, &mut clock, 0..4, Mode::Read);
+        let number = clock.next(Line(1));
+        let found = shadow.touch(0..5, Mode::Read, mark(1, number), &clock);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].mode, found[0].range.start), (Mode::Discard, 4));
+    }
+}

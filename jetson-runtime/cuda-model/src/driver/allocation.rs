@@ -95,8 +95,10 @@ impl Driver {
         place.show(0, size, self.physical.file(), extent.offset)?;
         let (start, shown_at) = (addresses.start() as u64, place.start());
         let id = self.new_allocation();
-        self.space
-            .add(Region::whole(kind, start, shown_at, bytes, id));
+        self.add_region(Region::whole(kind, start, shown_at, bytes, id));
+        if kind == Kind::Managed {
+            self.residency.allocate(id);
+        }
         let block = Block {
             id,
             kind,
@@ -109,6 +111,29 @@ impl Driver {
         };
         self.blocks.insert(start, block);
         Ok(start)
+    }
+
+    /// Adds a region at addresses that the system gave. Registered memory that is still noted there
+    /// cannot be what it was.
+    pub(super) fn add_region(&mut self, region: Region) {
+        let end = region.start + region.bytes;
+        while let Some(stale) = self.space.overlapping(region.start, end) {
+            let (start, kind) = (stale.start, stale.kind);
+            assert_eq!(
+                kind,
+                Kind::Registered,
+                "only the application's memory can have gone"
+            );
+            let text = format!("{start:#x} was given back to the system while it was registered");
+            self.reports.add("freed-while-registered", text);
+            let block = self
+                .blocks
+                .remove(&start)
+                .expect("registered memory is a block");
+            self.drain();
+            self.drop_block(start, block);
+        }
+        self.space.add(region);
     }
 
     /// `cuMemFree`: device and managed memory.
@@ -158,6 +183,7 @@ impl Driver {
             self.space.remove(device);
         }
         self.order.forget(block.id);
+        self.residency.free(block.id);
         drop(block.shown);
         if let Some(span) = block.addresses {
             // Nobody may touch them any more, not even the host.

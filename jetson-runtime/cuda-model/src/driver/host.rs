@@ -3,6 +3,7 @@
 use super::Driver;
 use super::allocation::Block;
 use super::streams::name_of;
+use super::transfer::modes;
 use crate::check::{Line, Mode};
 use crate::memory::span::Span;
 use crate::space::{Access, Kind, Region};
@@ -133,7 +134,10 @@ impl Driver {
             self.check_idle(address);
         }
         let mode = if write { Mode::Write } else { Mode::Read };
-        let touches: Vec<_> = parts.into_iter().map(|part| (part, mode)).collect();
+        for part in &parts {
+            self.residency.leave(part.allocation, &part.range);
+        }
+        let touches = modes(&parts, mode);
         self.touch(Line::HOST, "the host's access", &touches);
         Ok(())
     }

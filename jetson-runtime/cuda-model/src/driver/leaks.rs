@@ -5,22 +5,16 @@
 
 use super::Driver;
 
+/// Where this is set, reports are printed when a context ends: for programs that no test steers.
+const REPORTS_VARIABLE: &str = "CUDA_MODEL_REPORTS";
+
 impl Driver {
     /// One line for each thing that the program holds.
     pub(crate) fn leaks(&self) -> String {
-        let mut lines = Vec::new();
+        let mut lines = self.leaks_of_context();
         if self.context.retained() > 0 {
-            lines.push(format!(
-                "context: retained {} times",
-                self.context.retained()
-            ));
-        }
-        for (address, block) in &self.blocks {
-            let text = format!(
-                "{:?} memory: {} bytes at {address:#x}",
-                block.kind, block.bytes
-            );
-            self.leaked(&mut lines, *address, text);
+            let times = self.context.retained();
+            lines.push(format!("context: retained {times} times"));
         }
         for (address, reservation) in &self.reservations {
             let text = format!("reservation: {} bytes at {address:#x}", reservation.bytes);
@@ -36,6 +30,18 @@ impl Driver {
                 self.leaked(&mut lines, *handle, text);
             }
         }
+        lines.sort();
+        lines.into_iter().map(|line| line + "\n").collect()
+    }
+
+    /// What goes with the context, one line each.
+    fn leaks_of_context(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (address, block) in &self.blocks {
+            let (kind, bytes) = (block.kind, block.bytes);
+            let text = format!("{kind:?} memory: {bytes} bytes at {address:#x}");
+            self.leaked(&mut lines, *address, text);
+        }
         for (handle, line) in self.own_streams() {
             self.leaked(&mut lines, handle, format!("stream: {}", line.0));
         }
@@ -45,8 +51,7 @@ impl Driver {
         for handle in self.modules.keys() {
             self.leaked(&mut lines, *handle, format!("module: {handle:#x}"));
         }
-        lines.sort();
-        lines.into_iter().map(|line| line + "\n").collect()
+        lines
     }
 
     fn leaked(&self, lines: &mut Vec<String>, key: u64, text: String) {
@@ -57,9 +62,13 @@ impl Driver {
 
     /// The context is gone, and all that it held with it.
     pub(super) fn abandon(&mut self) {
-        let leaks = self.leaks();
-        for leak in leaks.lines() {
+        let mut leaks = self.leaks_of_context();
+        leaks.sort();
+        for leak in leaks {
             self.reports.add("leak", leak);
+        }
+        if std::env::var_os(REPORTS_VARIABLE).is_some() {
+            eprint!("{}", self.reports.told());
         }
         self.drain();
         self.end_streams();

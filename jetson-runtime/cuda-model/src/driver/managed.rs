@@ -1,7 +1,7 @@
 //! Managed memory: prefetch, advice, discard.
 //!
-//! A prefetch moves pages and changes no byte: it is ordered in its stream, and conflicts with
-//! nothing. A discard gives content up.
+//! A prefetch moves pages and changes no byte: it is ordered in its stream, takes the link's time
+//! for what it moves, and conflicts with nothing. A discard gives content up.
 
 use super::Driver;
 use super::transfer::modes;
@@ -54,7 +54,14 @@ impl Driver {
     ) -> Result<(), Status> {
         let over = self.placed(location)?;
         let what = "cuMemPrefetchAsync";
-        self.managed_range(what, address, bytes)?;
+        let resolved = self.managed_range(what, address, bytes)?;
+        let mut bytes = 0;
+        for part in &resolved.parts {
+            bytes += match over {
+                Direction::ToDevice => self.residency.prefetch(part.allocation, &part.range),
+                Direction::ToHost => self.residency.leave(part.allocation, &part.range),
+            };
+        }
         self.submit(stream, what, &[], Command::Migrate { bytes, over })
     }
 
@@ -83,6 +90,9 @@ impl Driver {
         let mut touches = Vec::new();
         for (address, bytes) in ranges {
             let resolved = self.managed_range(what, *address, *bytes)?;
+            for part in &resolved.parts {
+                self.residency.leave(part.allocation, &part.range);
+            }
             touches.extend(modes(&resolved.parts, Mode::Discard));
         }
         let nothing = Command::Set {

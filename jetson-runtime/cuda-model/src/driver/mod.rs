@@ -43,12 +43,13 @@ use self::events::Event;
 use self::modules::{Function, Module};
 use self::streams::Lane;
 use self::vmm::{Chunk, Reservation};
-use crate::check::{Order, Reports};
+use crate::check::{Clock, Order, Reports};
 use crate::engine::hardware::Hardware;
 use crate::faults::Faults;
 use crate::memory::physical::Physical;
 use crate::memory::span::Span;
 use crate::profile::Profile;
+use crate::residency::Residency;
 use crate::space::{AllocationId, Space};
 use crate::status::Status;
 
@@ -88,6 +89,7 @@ pub(crate) struct Driver {
     initialised: bool,
     context: Context,
     order: Order,
+    pub(crate) residency: Residency,
     space: Space,
     physical: Physical,
     used: u64,
@@ -101,6 +103,8 @@ pub(crate) struct Driver {
     lanes: HashMap<u64, Lane>,
     /// Streams that were destroyed; their threads may have work left.
     retired: Vec<Lane>,
+    /// What is known by who waits for all streams that were destroyed.
+    retired_clock: Clock,
     events: HashMap<u64, Event>,
     modules: HashMap<u64, Module>,
     functions: HashMap<u64, Function>,
@@ -129,6 +133,7 @@ impl Driver {
             initialised: false,
             context: Context::default(),
             order: Order::new(),
+            residency: Residency::default(),
             space: Space::default(),
             physical: Physical::new()?,
             used: 0,
@@ -139,6 +144,7 @@ impl Driver {
             chunk_handles: HashMap::new(),
             lanes: HashMap::new(),
             retired: Vec::new(),
+            retired_clock: Clock::default(),
             events: HashMap::new(),
             modules: HashMap::new(),
             functions: HashMap::new(),

@@ -144,6 +144,7 @@ impl Driver {
             };
             return self.submit(stream, kernel.name(), &[], nothing);
         }
+        self.compute_touches(&touches);
         let launch = kernel.launch(parameters, places);
         self.submit(stream, kernel.name(), &touches, Command::Kernel(launch))
     }

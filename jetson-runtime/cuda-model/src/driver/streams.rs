@@ -105,6 +105,7 @@ impl Driver {
             return Err(self.bad_handle("stream", handle));
         };
         lane.stream.close();
+        self.retired_clock.join(self.order.clock(lane.line));
         self.retired.push(lane);
         // Threads that are done are not kept.
         let (done, busy) = self.retired.drain(..).partition(|lane| lane.stream.idle());
@@ -220,8 +221,17 @@ impl Driver {
 
     /// What the host waits for to know all work complete.
     pub(crate) fn context_pending(&mut self) -> Option<Pending> {
+        if self.elided {
+            return None;
+        }
         let keys: Vec<u64> = self.lanes.keys().copied().collect();
-        (!self.elided).then(|| self.lane_pending(&keys))
+        let mut pending = self.lane_pending(&keys);
+        pending.clock.join(&self.retired_clock);
+        for lane in &self.retired {
+            let stream = Arc::clone(&lane.stream);
+            pending.streams.push((stream, lane.stream.pushed()));
+        }
+        Some(pending)
     }
 
     pub(super) fn lane_pending(&self, keys: &[u64]) -> Pending {

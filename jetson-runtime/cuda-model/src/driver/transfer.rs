@@ -58,7 +58,9 @@ impl Driver {
     ) -> Result<Resolved, Status> {
         let kind = self.space.around(address).map(|region| region.kind);
         let found = match kind {
-            Some(kind) if !kind.on_device() => Err(Fault::HostOnly(address)),
+            Some(Kind::Registered) if !self.profile.host_pointer_registered => {
+                Err(Fault::HostOnly(address))
+            }
             _ => self.space.resolve(address, bytes, access),
         };
         found.map_err(|fault| self.fault(what, fault))
@@ -189,8 +191,16 @@ impl Driver {
         let what = "cuMemsetD8Async";
         let to = self.on_device(what, to, bytes, Access::ReadWrite)?;
         let touches = modes(&to.parts, Mode::Write);
+        self.compute_touches(&touches);
         let to = to.places;
         self.submit(stream, what, &touches, Command::Set { to, value })
+    }
+
+    /// A kernel touches bytes, which brings managed ones to the device.
+    pub(super) fn compute_touches(&mut self, touches: &[(Part, Mode)]) {
+        for (part, _) in touches {
+            self.residency.touch(part.allocation, &part.range);
+        }
     }
 
     /// Work of a line that touches bytes now.

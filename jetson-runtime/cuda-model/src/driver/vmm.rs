@@ -96,7 +96,7 @@ impl Driver {
             |wish| Span::reserve(size(bytes)?, align, wish).map_err(|_| Status::OUT_OF_MEMORY);
         let (addresses, shown) = (reserve(size(wish)?)?, reserve(0)?);
         let start = addresses.start() as u64;
-        self.space.add(Region {
+        self.add_region(Region {
             kind: Kind::Reserved,
             start,
             bytes,

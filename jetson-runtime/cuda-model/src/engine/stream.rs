@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use nix::sys::prctl::set_timerslack;
+
 use super::command::Queued;
 use super::hardware::Hardware;
 
@@ -51,6 +53,9 @@ impl Stream {
     }
 
     fn work(&self, hardware: &Hardware) {
+        // Jitter and links sleep for microseconds; by default the system adds 50 to each sleep.
+        // Where it refuses, they only take longer.
+        let _ = set_timerslack(1);
         let mut queue = self.lock();
         loop {
             if let Some(command) = queue.waiting.pop_front() {

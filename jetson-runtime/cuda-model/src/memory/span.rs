@@ -21,9 +21,12 @@ pub(crate) struct Span {
 unsafe impl Send for Span {}
 
 impl Span {
-    /// Addresses that nobody may touch, at a multiple of `align` (a power of two), at `wish` if
-    /// that is free and not 0.
+    /// Addresses for whole pages that nobody may touch, at a multiple of `align` (a power of two),
+    /// at `wish` if that is free and not 0.
     pub(crate) fn reserve(bytes: usize, align: usize, wish: usize) -> Result<Self, Errno> {
+        let bytes = bytes
+            .checked_next_multiple_of(page())
+            .ok_or(Errno::ENOMEM)?;
         let bytes = NonZeroUsize::new(bytes).ok_or(Errno::EINVAL)?;
         let align = align.max(page());
         if wish.is_multiple_of(align)

@@ -68,7 +68,6 @@ macro_rules! call {
     }};
 }
 
-#[allow(dead_code, reason = "the tests of the misuses come next")]
 impl Api {
     /// A driver of this profile, not initialised.
     pub(crate) fn bare(profile: &str) -> Self {

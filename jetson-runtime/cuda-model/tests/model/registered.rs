@@ -1,0 +1,28 @@
+//! Memory of the application that goes while it is registered.
+
+use std::num::NonZeroUsize;
+
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use crate::api::Api;
+
+#[test]
+fn memory_that_went_while_it_was_registered() {
+    const BYTES: usize = 1 << 30;
+    let api = Api::new("rtx-linux");
+    let bytes = NonZeroUsize::new(BYTES).unwrap();
+    let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+    // SAFETY: new memory, wherever the system likes.
+    let memory = unsafe { mmap_anonymous(None, bytes, ProtFlags::PROT_READ, flags) }.unwrap();
+    api.register(memory.as_ptr().cast(), BYTES).unwrap();
+    // SAFETY: nobody uses it.
+    unsafe { munmap(memory, BYTES) }.unwrap();
+    // Allocations of that size come to lie there, sooner or later.
+    let found = (0..40).any(|_| {
+        api.alloc(BYTES / 2).unwrap();
+        !api.control.reports().is_empty()
+    });
+    assert!(found, "the system used other addresses");
+    assert_eq!(api.rules(), ["freed-while-registered"]);
+    assert_eq!(api.unregister(memory.as_ptr().cast()), Err(713));
+}

@@ -1,0 +1,204 @@
+//! Plans on pages.
+//!
+//! Method: schedules are laid out, the fastest first, and the fastest program is kept. Schedules
+//! for less memory leave pages free, so that they have a layout where tighter ones have none. They
+//! are slower, so the search ends when none of them can be faster than what is there.
+
+use vtensor::PageBytes;
+
+use super::ground::Ground;
+use super::need::{Need, PlanError};
+use super::{Found, Request};
+use crate::cost::Load;
+use crate::emit::emit;
+use crate::graph::Graph;
+use crate::layout::{self, Effort, layout};
+use crate::policy::{Policy, Scheduler, Task};
+use crate::pool::Pool;
+use crate::queues::Pages;
+use crate::schedule::Schedule;
+use crate::share::Units;
+use crate::tricks::Tricks;
+
+/// Thousandths of the pages that schedules leave free, so that they have a layout, and one that
+/// makes nobody wait.
+const RETREATS: [i64; 13] = [0, 2, 4, 8, 16, 30, 60, 100, 150, 220, 300, 400, 500];
+/// Work on the layouts of each retreat, about a tenth of a second, and so much more for each move.
+const EFFORT: u64 = 6_000_000;
+const EFFORT_PER_MOVE: u64 = 500;
+
+/// Plans, if that takes less than `below_ns`.
+pub(super) fn plan(
+    request: &Request<'_>,
+    page: PageBytes,
+    tricks: Tricks,
+    below_ns: u64,
+) -> Result<Found, PlanError> {
+    let grounds = Ground::all(request, page, tricks);
+    let graphs: Vec<Graph<'_>> = grounds.iter().map(Ground::graph).collect();
+    let mut tried = Vec::with_capacity(grounds.len());
+    for (ground, graph) in grounds.iter().zip(&graphs) {
+        match Stand::new(request, ground, graph) {
+            Ok(stand) => tried.push(stand),
+            Err(error) if tried.is_empty() => return Err(error),
+            Err(_) => {}
+        }
+    }
+    let mut scheduler = Scheduler::new(request.policy, tricks);
+    let mut best = 0;
+    if tried.len() > 1 {
+        let mut fastest: Option<(u64, Scheduler)> = None;
+        for (row, stand) in tried.iter().enumerate() {
+            let mut next = scheduler.clone();
+            let Some(took) = next.probe(stand.task(request, 0)) else {
+                continue;
+            };
+            if fastest.as_ref().is_none_or(|&(least, _)| took < least) {
+                fastest = Some((took, next));
+                best = row;
+            }
+        }
+        if let Some((_, probed)) = fastest {
+            scheduler = probed;
+        }
+    }
+    tried
+        .swap_remove(best)
+        .plan(request, scheduler, tricks, below_ns)
+}
+
+/// A ground, and what follows from it before anything moves.
+struct Stand<'a> {
+    ground: &'a Ground,
+    graph: &'a Graph<'a>,
+    pool: Pool,
+    pages: Pages,
+    need: Need,
+    /// Pages beside the pool, and as many of them as are of use.
+    paged: i64,
+    capacity: i64,
+}
+
+impl<'a> Stand<'a> {
+    fn new(
+        request: &Request<'_>,
+        ground: &'a Ground,
+        graph: &'a Graph<'a>,
+    ) -> Result<Self, PlanError> {
+        let pool = Pool::pack(graph);
+        let pool_pages = u64::from(pool.pages(graph.page));
+        let pages = Pages::of(graph);
+        let most = pages.live.iter().copied().max().unwrap_or(0);
+        let arena = if request.policy == Policy::None {
+            pool_pages + u64::try_from(most).expect("pages are not negative")
+        } else {
+            request.budget.0 / graph.page.get()
+        };
+        let need = Need::largest(request.skeleton, graph, &pool, request.policy);
+        if need.all_pages() > arena {
+            return Err(PlanError::OpTooLarge {
+                need,
+                budget: request.budget,
+            });
+        }
+        let paged = i64::try_from(arena - pool_pages).expect("limits: at most 2^51 bytes");
+        Ok(Self {
+            ground,
+            graph,
+            pool,
+            pages,
+            need,
+            paged,
+            capacity: paged.min(most),
+        })
+    }
+
+    /// What to schedule with so many thousandths of the pages left free.
+    fn task<'s>(&'s self, request: &'s Request<'_>, retreat: i64) -> Task<'s> {
+        Task {
+            graph: self.graph,
+            pages: &self.pages,
+            capacity: self.capacity - (self.capacity * retreat + 999) / 1000,
+            link: &request.profile.link,
+        }
+    }
+
+    fn plan(
+        self,
+        request: &Request<'_>,
+        mut scheduler: Scheduler,
+        tricks: Tricks,
+        below_ns: u64,
+    ) -> Result<Found, PlanError> {
+        let mut candidates = Candidates {
+            request,
+            ground: layout::Ground {
+                graph: self.graph,
+                link: &request.profile.link,
+                tricks,
+            },
+            units: &self.ground.units,
+            pool: &self.pool,
+            paged: u32::try_from(self.paged).unwrap_or(u32::MAX),
+            below_ns,
+            best: None,
+        };
+        for retreat in RETREATS {
+            let schedules = scheduler.schedules(self.task(request, retreat));
+            if !candidates.improve(&schedules.unwrap_or_default()) {
+                break;
+            }
+        }
+        candidates.best.ok_or_else(|| PlanError::NoSchedule {
+            policy: request.policy.name(),
+            need: self.need,
+            budget: request.budget,
+        })
+    }
+}
+
+/// The fastest program so far, and what more are made of.
+struct Candidates<'a> {
+    request: &'a Request<'a>,
+    ground: layout::Ground<'a>,
+    units: &'a Units,
+    pool: &'a Pool,
+    /// Pages beside the pool.
+    paged: u32,
+    /// Slower programs are of no use.
+    below_ns: u64,
+    best: Option<Found>,
+}
+
+impl Candidates<'_> {
+    /// Looks for a faster program among the layouts of some schedules, the fastest first; `false`
+    /// if none of them, and hence no slower one, could be faster.
+    fn improve(&mut self, schedules: &[Schedule]) -> bool {
+        let moves = schedules.first().map_or(0, |schedule| schedule.moves.len());
+        let mut effort = Effort(EFFORT + EFFORT_PER_MOVE * moves as u64);
+        // Without a limit to beat, less memory may still do where so much does not.
+        let mut promising =
+            schedules.is_empty() && self.best.is_none() && self.below_ns == u64::MAX;
+        for schedule in schedules {
+            let best_ns = self.best.as_ref().map(Found::iteration_ns);
+            let below_ns = best_ns.unwrap_or(self.below_ns);
+            if schedule.timeline.iteration_ns >= below_ns || effort.0 == 0 {
+                break;
+            }
+            promising = true;
+            let within = (self.paged, below_ns);
+            let Some(layout) = layout(self.ground, schedule, within, &mut effort) else {
+                continue;
+            };
+            let (skeleton, link) = (self.request.skeleton, self.ground.link);
+            let program = emit(&layout, self.pool, self.units, skeleton);
+            self.best = Some(Found {
+                timeline: Load::of_program(skeleton, &program, link).simulate(),
+                program,
+                scheduled_ns: schedule.timeline.iteration_ns,
+                peak_pages: self.pool.pages(self.ground.graph.page) + layout.peak_pages,
+            });
+        }
+        promising
+    }
+}
