@@ -10,6 +10,7 @@ use lgm::trace::TraceError;
 use nix::errno::Errno;
 use vtensor::{Bytes, OpIndex, StepIndex, TensorId};
 
+use crate::cuda::CudaError;
 use crate::failure::{Direction, Failure, ShortName, said};
 
 /// Why a call failed.
@@ -343,6 +344,9 @@ pub enum RuntimeError {
         /// The first byte that is lost.
         offset: u64,
     },
+    /// A GPU cannot be used, or a call of its driver failed.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
     /// The spill tier failed while the application read or wrote a tensor.
     #[error("the spill tier failed at tensor {tensor}: {}", said(*errno))]
     Tier {

@@ -20,7 +20,7 @@ use vtensor::{OpIndex, TensorId};
 use crate::arena::Arena;
 use crate::content::Content;
 use crate::counters::Counters;
-use crate::course::Course;
+use crate::course::{Course, Position};
 use crate::engine::{EngineOptions, Engines};
 use crate::error::RuntimeError;
 use crate::failure::{Direction, Failure};
@@ -137,6 +137,17 @@ impl Frozen {
         // follows must not be moved before what an earlier step did.
         compiler_fence(Ordering::SeqCst);
         Ok(Step::new(self.parts.table.accesses_of(&row)))
+    }
+
+    /// The open step again.
+    ///
+    /// # Panics
+    /// If none is open.
+    #[must_use]
+    pub fn open_step(&mut self) -> Step<'_> {
+        assert_eq!(self.course.position, Position::Step, "a step is open");
+        let table = &self.parts.table;
+        Step::new(table.accesses_of(&table.steps[self.course.next_step]))
     }
 
     /// Ends the step: its writes are done, and the copies that wait for it may start.

@@ -24,9 +24,11 @@
 //! | `counters`, `waiting` | how application and engines speak |
 //! | `copier`, [`throttle`], [`fault`] | one copy, and adaptors on it |
 //! | `places` | what backends answer differently: addresses, and bytes at rest |
+//! | [`cuda`] | the backend of GPUs |
 //! | `arena`, `window_map`, `region` | pages, and the addresses that they have |
 //! | [`spill`], [`storage`] | where pieces go |
 //! | `scale` | from planned to executed sizes |
+//! | [`pattern`] | the bytes that a replay writes and expects to read back |
 //! | [`memory`] | measuring what is held |
 //! | [`failure`], [`error`] | what can go wrong |
 //! | [`stats`] | what was done |
@@ -69,6 +71,7 @@ mod content;
 mod copier;
 mod counters;
 mod course;
+pub mod cuda;
 pub mod device;
 mod engine;
 pub mod error;
@@ -80,6 +83,7 @@ mod ledger;
 pub mod live;
 pub mod memory;
 pub mod options;
+pub mod pattern;
 mod places;
 pub mod planned;
 mod region;
@@ -119,7 +123,7 @@ pub use planned::Planned;
 pub use settings::Settings;
 pub use spill::Spill;
 pub use stats::Stats;
-pub use step::Step;
+pub use step::{Accesses, Step};
 pub use storage::{Integrity, IoPath, StorageOptions, StorageProbe};
 pub use throttle::Throttle;
 pub use window_map::MapLimits;

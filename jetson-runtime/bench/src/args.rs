@@ -1,5 +1,6 @@
 //! The command line.
 
+mod gpu;
 mod spill;
 mod train;
 
@@ -12,6 +13,7 @@ use vtensor::PageBytes;
 
 use crate::trace_file;
 use crate::value::{self, BudgetArg};
+pub use gpu::{BackendArg, GpuArgs, GpuProbeArgs, SpillPlaceArg};
 pub use spill::{IoArg, SpillArgs};
 pub use train::{ModelArg, TrainArgs};
 
@@ -60,6 +62,7 @@ Examples:
       --spill file:/var/tmp --steps 10
   vtensor-bench replay resnet50_b32_sgdm --device agx_orin --budget 50% --scale 1/512 \\
       --paced --time-scale 1/4
+  vtensor-bench replay resnet50_b32_sgdm --device rtx3060 --budget 50% --scale 1 --backend cuda
 
 At --scale 1 the whole budget is taken from this machine's memory, and the spill tier beside it.
 The times that are measured are those of the executed size. Exit status 1 also if a byte was wrong,
@@ -80,13 +83,15 @@ policy finds none is part of the result. Budgets below 1.25 times the largest op
 
 const PROBE_EXAMPLES: &str = "\
 Examples:
+  vtensor-bench probe
+      The GPU: what it is, what works on it, how fast its link is, and what is chosen for it.
   vtensor-bench probe /var/tmp
       How fast is spilling to that disk?
   vtensor-bench probe --profile /run/vtensor/profile.json
       What a service does at boot: keep the answer for the spill folder of /etc/vtensor.toml.
 
-Takes 64 MiB of space and about five seconds: a second for each way to reach the folder. A GPU is
-not probed yet; there is no CUDA backend.";
+A folder is measured with 64 MiB of space in about five seconds: a second for each way to reach
+it.";
 
 /// The command line.
 #[derive(Clone, Debug, Parser)]
@@ -119,7 +124,7 @@ pub enum Command {
     /// Train for real inside a budget, and compare with training without a limit
     #[command(after_help = train::EXAMPLES)]
     Train(TrainArgs),
-    /// Measure what spilling to a folder achieves on this machine
+    /// Find out what this machine can do: its GPU, or a folder to spill to
     #[command(after_help = PROBE_EXAMPLES)]
     Probe(ProbeArgs),
 }
@@ -128,8 +133,8 @@ pub enum Command {
 #[derive(Clone, Debug, Args)]
 pub struct ProbeArgs {
     /// A folder on the disk in question; with --profile, the spill folder of the settings if none
-    /// is named
-    #[arg(value_name = "FOLDER", required_unless_present = "profile")]
+    /// is named. Without either, the GPU is probed
+    #[arg(value_name = "FOLDER")]
     pub folder: Option<PathBuf>,
     /// Write what was found, with what the machine is, to this file, where the library looks for it
     /// in every program until the machine is started again: /run/vtensor/profile.json, or what the
@@ -139,6 +144,9 @@ pub struct ProbeArgs {
     /// Accept a folder whose files are in memory
     #[arg(long)]
     pub memory_backed: bool,
+    /// About the GPU.
+    #[command(flatten)]
+    pub gpu: GpuProbeArgs,
 }
 
 /// What to plan.
@@ -221,6 +229,9 @@ pub struct ReplayArgs {
     /// Where pieces go.
     #[command(flatten)]
     pub spill: SpillArgs,
+    /// What executes.
+    #[command(flatten)]
+    pub gpu: GpuArgs,
     /// How many training steps to execute
     #[arg(long, value_name = "N", default_value = "3")]
     pub steps: NonZeroU32,
@@ -287,6 +298,7 @@ impl ReplayArgs {
         Self {
             task: TaskArgs::bundled(),
             spill: SpillArgs::default(),
+            gpu: GpuArgs::default(),
             steps: const { NonZeroU32::new(3).expect("3 is not 0") },
             scale: 1.0 / 16.0,
             paced: false,

@@ -16,7 +16,6 @@
 //! | [`replay`] | execution with every byte checked |
 //! | [`train`] | training with every tensor in memory of the runtime |
 //! | [`watch`] | the memory that is held, against the budget |
-//! | [`pattern`] | the bytes that a replay writes and checks |
 //! | [`report`], [`text`] | what commands say, as JSON and as text |
 //! | [`progress`] | bars on long work |
 //! | [`error`] | why a command failed |
@@ -30,7 +29,6 @@ pub mod compare;
 pub mod error;
 pub mod inputs;
 pub mod output_file;
-pub mod pattern;
 pub mod planning;
 pub mod progress;
 pub mod replay;

@@ -4,11 +4,13 @@ mod bundled;
 mod compare;
 mod plan;
 mod probe;
+mod probe_gpu;
 mod replay;
+mod replay_gpu;
 mod train;
 mod verify;
 
-use crate::args::{Cli, Command};
+use crate::args::{BackendArg, Cli, Command};
 use crate::error::BenchError;
 
 /// What a command has to say.
@@ -29,7 +31,10 @@ pub fn run(cli: &Cli) -> Result<Answer, BenchError> {
         None => bundled::run(cli.json),
         Some(Command::Plan(args)) => plan::run(args, cli.json),
         Some(Command::Verify(args)) => verify::run(args, cli.json),
-        Some(Command::Replay(args)) => replay::run(args, cli.json),
+        Some(Command::Replay(args)) => match args.gpu.backend {
+            BackendArg::Host => replay::run(args, cli.json),
+            BackendArg::Cuda => replay_gpu::run(args, cli.json),
+        },
         Some(Command::Compare(args)) => compare::run(args, cli.json),
         Some(Command::Train(args)) => train::run(args, cli.json),
         Some(Command::Probe(args)) => probe::run(args, cli.json),

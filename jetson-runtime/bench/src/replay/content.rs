@@ -1,13 +1,12 @@
 //! The persistent tensors, read back between iterations and checked.
 
-use jetson_runtime::{Frozen, RuntimeError};
+use jetson_runtime::{Frozen, RuntimeError, pattern};
 use lgm::program::Home;
 use sha2::{Digest, Sha256};
 
 use super::ops::Ops;
 use super::witness::Sum;
 use crate::error::BenchError;
-use crate::pattern;
 
 /// Tensors are read in parts of this size.
 const PART_BYTES: usize = 256 << 10;

@@ -12,6 +12,7 @@
 //! | `witness` | the digest of what each training step did |
 //! | `content` | the persistent tensors, read back at the end |
 //! | `pace` | ops that take their time |
+//! | `gpu` | all of that on a GPU |
 //!
 //! Guarantees: an op checks every byte of every tensor that it reads, against the version of its
 //! last write; versions never repeat, across iterations neither.
@@ -20,6 +21,7 @@
 
 mod address;
 mod content;
+mod gpu;
 mod ops;
 mod pace;
 mod run;
@@ -27,6 +29,7 @@ mod settings;
 mod versions;
 mod witness;
 
+pub use gpu::{GpuOutcome, GpuSettings, WrongBytes, replay_on_gpu};
 pub use ops::Mismatch;
 pub use run::{Outcome, Paced, replay};
 pub use settings::{Executed, Settings};

@@ -6,13 +6,12 @@
 
 use std::fmt;
 
-use jetson_runtime::{Frozen, RuntimeError};
+use jetson_runtime::{Frozen, RuntimeError, pattern};
 use lgm::skeleton::Skeleton;
 use vtensor::{Mode, OpIndex, TensorId};
 
 use super::versions::Versions;
 use super::witness::{Seen, Witness};
-use crate::pattern;
 
 /// The first wrong bytes that were found.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jetson_runtime::{Frozen, Planned};
+use jetson_runtime::{Frozen, Planned, pattern};
 use lgm::cost::Load;
 use lgm::plan::Plan;
 use lgm::verify::VerifiedPlan;
@@ -16,7 +16,6 @@ use super::settings::{Executed, Settings};
 use super::versions::Versions;
 use super::witness::Witness;
 use crate::error::BenchError;
-use crate::pattern;
 use crate::watch::{Held, SLACK_BYTES, Watch};
 
 /// What came of a replay.

@@ -1,0 +1,201 @@
+//! Every trace at three budgets, on models of GPUs: planned, proven, replayed at the smallest size
+//! by kernels that check every byte, with every missing wait reported.
+//!
+//! `cargo test` gives each trace and budget one of the six machines, in turn, with every mechanism
+//! that works there. All machines for each:
+//!
+//! ```text
+//! VTENSOR_MATRIX=full cargo test --release -p vtensor-bench --test gpu -- --nocapture
+//! ```
+
+mod support;
+
+use std::env;
+use std::num::NonZeroU32;
+
+use cuda_model::Control;
+use jetson_runtime::cuda::{Class, Device, Driver, Mechanism};
+use lgm::planner::Request;
+use lgm::policy::Policy;
+use lgm::profile::Profiles;
+use lgm::verify::VerifiedPlan;
+use support::{Fault, bench, json, prove, text, traces};
+use vtensor::Bytes;
+use vtensor_bench::replay::{GpuSettings, replay_on_gpu};
+use vtensor_bench::trace_file;
+
+const MACHINES: [&str; 6] = ["nano", "orin", "thor", "gh200", "rtx-linux", "rtx-wsl"];
+const PERCENT: [u64; 3] = [100, 70, 50];
+
+/// The plan of a trace at a budget: scattered over pages, or packed.
+fn plan(name: &str, percent: u64, policy: Policy) -> Option<VerifiedPlan> {
+    let trace = trace_file::open(support::trace(name).as_ref()).expect("a trace of the repository");
+    let device = &trace.devices()[0];
+    let skeleton = trace.skeleton(device).expect("it has durations for that");
+    let profiles = Profiles::builtin();
+    let request = Request {
+        skeleton: &skeleton,
+        profile: profiles.get(device).expect("built in"),
+        budget: Bytes(trace.peak_bytes().0 / 100 * percent),
+        policy,
+        page: None,
+        trace_digest: trace.digest(),
+        model: trace.model(),
+    };
+    // Where the largest op is nearly the budget, no plan is promised.
+    if request.budget.0 / 5 * 4 < trace.largest_op().bytes.0 {
+        return None;
+    }
+    match prove(&request) {
+        Ok((_, plan)) => Some(plan),
+        Err(Fault::NoSchedule(_)) if policy == Policy::Whole => None,
+        Err(fault) => panic!("{name} {percent} %: {fault:?}"),
+    }
+}
+
+/// Replays the plans on a machine by every mechanism that works there; how many it were.
+fn replay_everywhere(
+    control: &Control,
+    machine: &str,
+    scattered: &VerifiedPlan,
+    packed: Option<&VerifiedPlan>,
+    name: &str,
+) -> u32 {
+    control.reset(machine).expect("the model has it");
+    control.granularity(4096).expect("a page of the system");
+    let driver = Driver::open(control.path()).expect("the model is there");
+    let device = Device::open(&driver, 0).expect("it has a device");
+    let facts = device.facts();
+    let mut replays = 0;
+    for mechanism in Mechanism::ALL {
+        let plan = match mechanism {
+            Mechanism::Mapped => facts.virtual_memory.then_some(scattered),
+            Mechanism::Managed => Class::of(facts).prefetches().then_some(scattered),
+            Mechanism::Packed => packed,
+        };
+        let Some(plan) = plan else {
+            continue;
+        };
+        let settings = GpuSettings {
+            mechanism,
+            force_host_spill: true,
+            steps: const { NonZeroU32::new(2).expect("2 is not 0") },
+            scale: f64::MIN_POSITIVE,
+            paced: None,
+        };
+        let name = format!("{name}, {mechanism} on {machine}");
+        let outcome = replay_on_gpu(plan.clone(), &device, &settings, &mut || ());
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!((outcome.mismatches, outcome.first), (0, None), "{name}");
+        replays += 1;
+    }
+    drop(device);
+    assert_eq!(
+        control.reports(),
+        Vec::<String>::new(),
+        "{name} on {machine}"
+    );
+    assert_eq!(control.leaks(), Vec::<String>::new(), "{name} on {machine}");
+    replays
+}
+
+#[test]
+fn traces_keep_every_byte_on_every_machine() {
+    let full = env::var("VTENSOR_MATRIX").is_ok_and(|value| value == "full");
+    let control = Control::new("orin").expect("the model is built with the tests");
+    let (mut turn, mut replays) = (0, 0);
+    for name in traces() {
+        for percent in PERCENT {
+            let Some(scattered) = plan(&name, percent, Policy::Vtensor) else {
+                continue;
+            };
+            let packed = plan(&name, percent, Policy::Whole);
+            let title = format!("{name} {percent} %");
+            let machines: Vec<&str> = match full {
+                true => MACHINES.into(),
+                false => vec![MACHINES[turn % MACHINES.len()]],
+            };
+            turn += 1;
+            for machine in machines {
+                let packed = packed.as_ref();
+                replays += replay_everywhere(&control, machine, &scattered, packed, &title);
+            }
+            println!("{title}: {replays} replays so far");
+        }
+    }
+    assert!(replays > 50, "{replays}");
+}
+
+fn library() -> String {
+    let path = cuda_model::library().expect("the model is built with the tests");
+    path.to_str().expect("a plain name").to_owned()
+}
+
+#[test]
+fn the_command_line_replays_and_probes() {
+    let library = library();
+    let mut line = vec![
+        "replay",
+        "resnet50_b32_sgdm",
+        "--device",
+        "rtx3060",
+        "--budget",
+        "50%",
+    ];
+    line.extend(["--scale", "1/512", "--steps", "2", "--backend", "cuda"]);
+    line.extend(["--cuda-library", &library]);
+    let mapped = bench(&line);
+    assert_eq!(mapped.status.code(), Some(1));
+    let said = text(&mapped.stderr);
+    assert!(said.contains("the device has pages of"), "{said}");
+    line.extend([
+        "--mechanism",
+        "packed",
+        "--policy",
+        "whole",
+        "--force-host-spill",
+    ]);
+    let (report, status) = json(&line);
+    assert_eq!(status, Some(0), "{report}");
+    assert_eq!(
+        (&report["mismatches"], &report["mechanism"]),
+        (&0.into(), &"packed".into())
+    );
+    let (probe, status) = json(&["probe", "--cuda-library", &library]);
+    assert_eq!(status, Some(0), "{probe}");
+    assert!(
+        probe["decision"]["budget_bytes"].as_u64() > Some(0),
+        "{probe}"
+    );
+}
+
+#[test]
+fn a_probe_is_kept_and_measured_anew_elsewhere() {
+    let folder = support::Folder::new();
+    let (file, library) = (folder.path("probe.json"), library());
+    let line = ["probe", "--cuda-library", &library, "--cache", &file];
+    let (first, _) = json(&line);
+    let (second, _) = json(&line);
+    assert_eq!(
+        (&first["cached"], &second["cached"]),
+        (&false.into(), &true.into())
+    );
+    assert_eq!(first["probe"]["link"], second["probe"]["link"]);
+    let kept = std::fs::read_to_string(&file).expect("it was written");
+    let other = kept.replace("\"driver_version\":", "\"driver_version\":1");
+    std::fs::write(&file, other).expect("it is ours");
+    let (third, _) = json(&line);
+    assert_eq!(third["cached"], false);
+}
+
+#[test]
+fn without_a_driver_there_is_a_clear_error() {
+    let output = bench(&["probe", "--cuda-library", "/nowhere/libcuda.so.1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("/nowhere/libcuda.so.1 cannot be opened"),
+        "{said}"
+    );
+    assert!(said.contains("install the driver"), "{said}");
+}

@@ -1,0 +1,138 @@
+//! From a proven plan to a program on a GPU: everything that is taken, is taken here.
+//!
+//! Guarantees: what can be refused without taking anything is refused first, with the reason; if
+//! anything fails later, all that was taken is given back.
+
+use lgm::verify::VerifiedPlan;
+use tracing::info;
+use vtensor::TensorId;
+
+use super::class::Class;
+use super::device::Device;
+use super::error::CudaError;
+use super::frozen::{Frozen, Parts, Streams};
+use super::mechanism;
+use super::options::Options;
+use super::stream::{EventUse, Events, Stream};
+use super::waits::Waits;
+use crate::error::RuntimeError;
+use crate::planned::bring_home;
+use crate::scale::Scale;
+use crate::table::Table;
+
+impl Frozen {
+    /// Freezes a plan on a device, with a stream of its own for the application's kernels.
+    ///
+    /// `fill(tensor, offset, bytes)` writes the initial content of bytes `offset ..` of a tensor,
+    /// in executed sizes; it is called for every range that has content at the boundary of an
+    /// iteration, in any order, and for no other.
+    ///
+    /// # Errors
+    /// If the plan does not fit the device or the options, or the driver refuses what it takes.
+    /// Nothing is left behind.
+    pub fn freeze(
+        device: &Device,
+        plan: VerifiedPlan,
+        options: &Options,
+        fill: impl FnMut(TensorId, u64, &mut [u8]),
+    ) -> Result<Self, RuntimeError> {
+        let compute = Stream::new(device)?;
+        freeze(device, plan, options, compute, fill)
+    }
+
+    /// The same with a stream of the application.
+    ///
+    /// # Safety
+    /// `stream` is a stream of the device's primary context that outlives the program.
+    ///
+    /// # Errors
+    /// As [`Self::freeze`].
+    pub unsafe fn freeze_on(
+        device: &Device,
+        plan: VerifiedPlan,
+        options: &Options,
+        stream: *mut std::ffi::c_void,
+        fill: impl FnMut(TensorId, u64, &mut [u8]),
+    ) -> Result<Self, RuntimeError> {
+        // SAFETY: the caller's promise is passed on.
+        let compute = unsafe { Stream::of_application(device, stream) };
+        freeze(device, plan, options, compute, fill)
+    }
+}
+
+fn freeze(
+    device: &Device,
+    plan: VerifiedPlan,
+    options: &Options,
+    compute: Stream,
+    mut fill: impl FnMut(TensorId, u64, &mut [u8]),
+) -> Result<Frozen, RuntimeError> {
+    let plan = plan.into_inner();
+    let class = Class::of(device.facts());
+    if plan.program.spill_bytes.0 > 0 && class.one_memory() && !options.force_host_spill {
+        return Err(CudaError::Refused {
+            choice: "a spill tier in host memory",
+            reason: format!(
+                "{} is of class {class}: it would free nothing; spill to storage, or force it",
+                device.facts().name
+            ),
+        }
+        .into());
+    }
+    let page = options.executed_page.unwrap_or(plan.program.page_bytes);
+    let scale = Scale::of(&plan.program, page)?;
+    Table::check_kinds(&plan.program)?;
+    let backing = mechanism::take(options.mechanism, device, &plan, scale)?;
+    // If anything fails from here on, the device comes to rest before its memory goes.
+    let _rest = Rest(device);
+    let table = Table::new(&plan, scale, &*backing);
+    let content = backing.home(&plan, scale);
+    bring_home(&content, &*backing, |tensor, offset, bytes| {
+        fill(tensor, offset, bytes);
+        Ok(())
+    })?;
+    backing.settle(&plan, scale, &compute)?;
+    let duplex = options.duplex.unwrap_or(device.facts().copy_engines >= 2);
+    let streams = Streams {
+        compute,
+        out: Stream::new(device)?,
+        r#in: match duplex {
+            true => Some(Stream::new(device)?),
+            false => None,
+        },
+    };
+    let waits = Waits::new(&table, duplex);
+    let events = Events::new(device, 2 * waits.events as usize, EventUse::Order)?;
+    let ends = Events::new(device, 6, EventUse::Host)?;
+    info!(
+        mechanism = options.mechanism.name(),
+        duplex,
+        steps = table.steps.len(),
+        events = 2 * waits.events,
+        taken = ?backing.taken(),
+        "frozen on a GPU"
+    );
+    Ok(Frozen::new(Parts {
+        streams,
+        events,
+        ends,
+        waits,
+        table,
+        content,
+        backing,
+        plan,
+        scale,
+        mechanism: options.mechanism,
+        device: device.clone(),
+    }))
+}
+
+/// Waits, when it is dropped, until the device is at rest.
+struct Rest<'a>(&'a Device);
+
+impl Drop for Rest<'_> {
+    fn drop(&mut self) {
+        // Where that fails nothing runs any more.
+        let _ = self.0.synchronize();
+    }
+}

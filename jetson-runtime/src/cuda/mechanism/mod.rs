@@ -1,0 +1,145 @@
+//! Mechanisms: where tensors lie on the device, and how a copy is made.
+//!
+//! | mechanism | where tensors lie | a copy is |
+//! |---|---|---|
+//! | `mapped` | pages, which aliased windows show | a copy to or from pinned memory |
+//! | `packed` | one plain allocation; every window is a stretch of it | the same |
+//! | `managed` | each tensor at an address for life, the driver places pages | a prefetch |
+//!
+//! All three obey one trait, and are frozen, executed and given up by the same code.
+
+mod explicit;
+mod managed;
+mod mapped;
+mod overlay;
+mod packed;
+
+use std::fmt;
+use std::str::FromStr;
+
+use lgm::plan::Plan;
+use vtensor::Bytes;
+
+use super::device::Device;
+use super::error::CudaError;
+use super::stream::Stream;
+use crate::content::{Content, Segment};
+use crate::copier::Transfer;
+use crate::error::RuntimeError;
+use crate::places::{AtRest, Places};
+use crate::residency::{Lowered, Progress, Whose, residency};
+use crate::scale::Scale;
+
+/// Where tensors lie on the device, and how a copy is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mechanism {
+    /// Pages of the device, which aliased windows show; explicit copies.
+    Mapped,
+    /// One plain allocation; explicit copies. Only for plans whose windows are contiguous.
+    Packed,
+    /// Managed memory and prefetches. The budget is not hard: see `managed`.
+    Managed,
+}
+
+impl Mechanism {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Mapped, Self::Packed, Self::Managed];
+
+    /// Its name on a command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mapped => "mapped",
+            Self::Packed => "packed",
+            Self::Managed => "managed",
+        }
+    }
+}
+
+impl fmt::Display for Mechanism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Mechanism {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|known| known.name() == text);
+        found.ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("there is no mechanism {text:?}; there are {names}")
+        })
+    }
+}
+
+/// What a mechanism took, by the driver's count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Memory of the device, or managed memory.
+    pub device: Bytes,
+    /// Pinned memory of the host.
+    pub pinned: Bytes,
+    /// Pages that are mapped somewhere, each time counted.
+    pub mappings: u64,
+    /// Addresses of windows.
+    pub addresses: Bytes,
+}
+
+/// A mechanism with all of its memory taken.
+pub(crate) trait Backing: Places + AtRest + Send {
+    /// Enqueues a copy.
+    ///
+    /// # Safety
+    /// The memory outlives the stream's work. The stream has come to where the copy may start
+    /// (rules E2 and E3), which the verified plan makes sufficient.
+    unsafe fn copy(&self, transfer: &Transfer, stream: &Stream) -> Result<(), CudaError>;
+
+    /// Enqueues what the end of a step brings beside copies.
+    ///
+    /// # Safety
+    /// As for [`Self::copy`]; the stream is that of the step.
+    unsafe fn step_ended(&self, step: usize, compute: &Stream) -> Result<(), CudaError> {
+        let _ = (step, compute);
+        Ok(())
+    }
+
+    /// Where persistent bytes are at the boundary of an iteration.
+    fn home(&self, plan: &Plan, scale: Scale) -> Content;
+
+    /// Brings them there, once they have been written; nothing runs meanwhile.
+    fn settle(&self, plan: &Plan, scale: Scale, stream: &Stream) -> Result<(), CudaError> {
+        let _ = (plan, scale, stream);
+        Ok(())
+    }
+
+    /// Where the latest versions of persistent bytes are when a program stops.
+    fn intact(&self, lowered: Lowered<'_>, progress: Progress) -> Vec<Segment> {
+        residency(lowered, progress, Whose::Persistent)
+    }
+
+    /// What was taken.
+    fn taken(&self) -> Taken;
+}
+
+/// Takes all memory that a plan needs.
+pub(super) fn take(
+    mechanism: Mechanism,
+    device: &Device,
+    plan: &Plan,
+    scale: Scale,
+) -> Result<Box<dyn Backing>, RuntimeError> {
+    let backing: Box<dyn Backing> = match mechanism {
+        Mechanism::Mapped => {
+            let windows = mapped::Mapped::new(device, &plan.program, scale)?;
+            Box::new(explicit::Explicit::new(device, windows, plan, scale)?)
+        }
+        Mechanism::Packed => {
+            let arena = packed::Packed::new(device, &plan.program, scale)?;
+            Box::new(explicit::Explicit::new(device, arena, plan, scale)?)
+        }
+        Mechanism::Managed => Box::new(managed::Managed::new(device, plan, scale)?),
+    };
+    Ok(backing)
+}

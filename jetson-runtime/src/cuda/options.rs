@@ -1,0 +1,31 @@
+//! What an application may choose about the execution of a plan on a GPU.
+
+use vtensor::PageBytes;
+
+use super::mechanism::Mechanism;
+
+/// How a plan is executed.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Where tensors lie, and how copies are made.
+    pub mechanism: Mechanism,
+    /// The page to execute with; `None` is the page of the plan.
+    pub executed_page: Option<PageBytes>,
+    /// Spill to the host although that frees nothing: for tests on devices that share its memory.
+    pub force_host_spill: bool,
+    /// Whether outs and ins have a stream each; `None` follows the device's copy engines.
+    pub duplex: Option<bool>,
+}
+
+impl Options {
+    /// The usual choices for a mechanism.
+    #[must_use]
+    pub const fn of(mechanism: Mechanism) -> Self {
+        Self {
+            mechanism,
+            executed_page: None,
+            force_host_spill: false,
+            duplex: None,
+        }
+    }
+}
