@@ -98,7 +98,7 @@ impl<'a> Writer<'a> {
             bytes: Bytes(spec.bytes),
             kind: spec.kind,
             persistent,
-            fixed: false,
+            fixed: spec.fixed,
         });
         self.keys.push(key);
         self.rows.insert(key, row);
