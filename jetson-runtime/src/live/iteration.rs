@@ -138,6 +138,7 @@ impl Runtime {
     /// If no op is open.
     #[inline]
     pub fn op_end(&mut self) -> Result<(), RuntimeError> {
+        self.touching = false;
         match &mut self.place {
             Place::Replaying(cursor) if cursor.open => {
                 let program = self.tracks[cursor.track].program.as_mut();
