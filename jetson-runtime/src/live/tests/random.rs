@@ -200,12 +200,17 @@ struct Totals {
     moved: u64,
 }
 
-fn play(seed: u64, fault: Option<Fault>, totals: &mut Totals) {
+fn play(seed: u64, fault: Option<Fault>, fixing: bool, totals: &mut Totals) {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let kept: Vec<u64> = (0..KEPT).map(|_| 1 + random.below(30_000) as u64).collect();
     let scripts: Vec<Script> = (0..3).map(|_| Script::random(&mut random)).collect();
     let largest = scripts.iter().map(|script| script.largest_op(&kept)).max();
     let budget = largest.unwrap().max(80 * KIB) + random.below(60) as u64 * KIB;
+    // Whole pages for each tensor, and each with a place for life.
+    let budget = match fixing {
+        true => budget + budget / 2,
+        false => budget,
+    };
     let policies = [Policy::Vtensor, Policy::Whole, Policy::Lru];
     // Every other tensor stays in the arena, in some of the applications.
     let kinds = [TensorKind::Buffer, TensorKind::Gradient];
@@ -228,6 +233,7 @@ fn play(seed: u64, fault: Option<Fault>, totals: &mut Totals) {
         fault,
         ..config(budget)
     });
+    app.fixing = fixing;
     for (at, bytes) in kept.iter().enumerate() {
         let name = format!("kept {at}");
         app.create_kept(&TensorDesc::new(&name, Bytes(*bytes), kinds[at % 2]));
@@ -284,11 +290,23 @@ fn random_applications_see_their_own_bytes() {
     let mut totals = Totals::default();
     for seed in 0..SEEDS {
         println!("seed {seed}");
-        play(seed, None, &mut totals);
+        play(seed, None, false, &mut totals);
     }
     println!("{totals:?}");
     assert!(totals.frozen > 5 * SEEDS && totals.divergences > SEEDS && totals.aborted > SEEDS);
     assert!(totals.lost > 0 && totals.moved > 0);
+}
+
+#[test]
+fn random_applications_keep_addresses_for_life() {
+    let mut totals = Totals::default();
+    for seed in 0..SEEDS {
+        println!("seed {seed}");
+        play(seed, None, true, &mut totals);
+    }
+    println!("{totals:?}");
+    assert!(totals.frozen > SEEDS && totals.divergences > SEEDS / 2);
+    assert!(totals.moved > 0);
 }
 
 #[test]
@@ -301,7 +319,7 @@ fn random_applications_survive_a_failing_copy() {
             after_copies: seed % 29,
             errno: Errno::EIO,
         };
-        play(seed, Some(fault), &mut totals);
+        play(seed, Some(fault), seed % 4 == 3, &mut totals);
     }
     println!("{totals:?}");
     assert!(totals.failed > SEEDS / 2 && totals.frozen > 5 * SEEDS);
