@@ -160,7 +160,7 @@ impl MeasuredWay {
             file_system: fs::metadata(folder)?.dev(),
             path: probe.path.into(),
             sealed: options.integrity == Integrity::Encrypt,
-            request_bytes: options.request_bytes,
+            request_bytes: probe.request_bytes,
             depth: options.depth,
             bps: probe.bps,
             latency_ns: probe.latency_ns,
@@ -171,7 +171,7 @@ impl MeasuredWay {
     fn serves(&self, file_system: u64, options: &StorageOptions) -> bool {
         self.file_system == file_system
             && self.sealed == (options.integrity == Integrity::Encrypt)
-            && self.request_bytes == options.request_bytes
+            && (options.request_bytes).is_none_or(|wanted| wanted == self.request_bytes)
             && self.depth == options.depth
             && match options.path {
                 IoPath::Auto => true,
@@ -222,14 +222,15 @@ impl DeviceProfile {
         Ok(profile)
     }
 
-    /// The link of a folder, if a way to its file system was measured that has these options.
+    /// The link of a folder and the request to use, if a way to its file system was measured that
+    /// has these options.
     #[must_use]
-    pub fn link(&self, folder: &Path, options: &StorageOptions) -> Option<Link> {
+    pub fn link(&self, folder: &Path, options: &StorageOptions) -> Option<(Link, u32)> {
         let file_system = fs::metadata(folder).ok()?.dev();
         let serves = |way: &&MeasuredWay| way.serves(file_system, options);
         // A profile begins with the way that the runtime takes if it may.
         let way = self.storage.iter().find(serves)?;
-        Some(link_of(way.bps, way.latency_ns))
+        Some((link_of(way.bps, way.latency_ns), way.request_bytes))
     }
 }
 
@@ -275,6 +276,7 @@ mod tests {
             path,
             bps: [bps, 2.0 * bps],
             latency_ns: [3000, 4000],
+            request_bytes: 1 << 20,
             raw_bps: [bps; 2],
             limits: Vec::new(),
         };
@@ -301,7 +303,7 @@ mod tests {
         let text = serde_json::to_string(&written).unwrap();
         let read = with_file("good", &text, |path| DeviceProfile::read(path, &here)).unwrap();
         assert_eq!(read, written);
-        let out = |options: StorageOptions| Some(read.link(&disk(), &options)?.out_bps);
+        let out = |options: StorageOptions| Some(read.link(&disk(), &options)?.0.out_bps);
         let default = StorageOptions::default();
         let plain = StorageOptions {
             path: IoPath::Plain,
@@ -323,7 +325,7 @@ mod tests {
         );
         assert_eq!(
             out(StorageOptions {
-                request_bytes: 4096,
+                request_bytes: Some(4096),
                 ..default
             }),
             None
@@ -333,7 +335,8 @@ mod tests {
             ..checked
         };
         assert_eq!(out(both), None, "it was not measured");
-        let link = read.link(&disk(), &default).unwrap();
+        let (link, request_bytes) = read.link(&disk(), &default).unwrap();
+        assert_eq!(request_bytes, 1 << 20);
         assert_eq!(
             (link.in_bps, link.copy_latency_ns, link.duplex),
             (2e9, 4000, false)

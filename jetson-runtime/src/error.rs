@@ -227,6 +227,9 @@ pub enum RuntimeError {
         /// What is left.
         room: Bytes,
     },
+    /// Nothing that is alive was allocated at an address.
+    #[error("nothing that is alive was allocated at {0:#x}; take the pointer that alloc answered")]
+    NoAllocation(usize),
     /// A program would write more to a spill file than it may.
     #[error(
         "a program for iterations of kind {key} writes {written} in each of them, {per_day} a day \

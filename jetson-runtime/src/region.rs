@@ -94,9 +94,18 @@ impl Region {
         flags.set(MapFlags::MAP_POPULATE, populate);
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         let file_offset = i64::try_from(file_offset).map_err(|_| Errno::EOVERFLOW)?;
-        // SAFETY: the range was checked to lie inside this region, which nobody uses yet: it
-        // replaces reserved addresses only.
+        // SAFETY: the range was checked to lie inside this region, whose owner counts on nothing
+        // that it has shown there before.
         unsafe { mmap(address, bytes, access, flags, file, file_offset) }?;
+        Ok(())
+    }
+
+    /// Takes away whatever the region shows: its addresses stay reserved.
+    pub(crate) fn hide(&self) -> Result<(), Errno> {
+        let address = NonZeroUsize::new(self.start.as_ptr() as usize);
+        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE | MapFlags::MAP_FIXED;
+        // SAFETY: it replaces this region's own range; the caller no longer counts on what it shows.
+        unsafe { mmap_anonymous(address, self.bytes, ProtFlags::PROT_NONE, flags) }?;
         Ok(())
     }
 

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use lgm::policy::Policy;
 use nix::libc;
 use toml::de::{DeTable, DeValue};
-use vtensor::{Bytes, PageBytes};
+use vtensor::{Bytes, Kinds, PageBytes};
 
 use crate::live::Config;
 use crate::spill::Spill;
@@ -36,7 +36,7 @@ pub const PROFILE: &str = "/run/vtensor/profile.json";
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// Every option, as it is called in a file; `VTENSOR_` and capitals make the variable.
-pub const OPTIONS: [&str; 9] = [
+pub const OPTIONS: [&str; 11] = [
     "budget",
     "page",
     "policy",
@@ -45,6 +45,8 @@ pub const OPTIONS: [&str; 9] = [
     "spill_max",
     "spill_readable",
     "spill_in_memory",
+    "spill_model",
+    "spill_writes_per_day",
     "profile",
 ];
 
@@ -67,6 +69,10 @@ pub struct Settings {
     pub spill_readable: Option<bool>,
     /// Whether a folder whose files are in memory is accepted.
     pub spill_in_memory: Option<bool>,
+    /// Whether parameters, optimizer state and buffers go to spill files as well.
+    pub spill_model: Option<bool>,
+    /// What a program may write to a spill file in a day.
+    pub spill_writes_per_day: Option<Bytes>,
     /// The profile of the device: a path, or empty for none.
     pub profile: Option<PathBuf>,
 }
@@ -204,6 +210,10 @@ impl Settings {
             "spill_max" => self.spill_max = Some(bytes()?),
             "spill_readable" => self.spill_readable = Some(yes()?),
             "spill_in_memory" => self.spill_in_memory = Some(yes()?),
+            "spill_model" => self.spill_model = Some(yes()?),
+            "spill_writes_per_day" => {
+                self.spill_writes_per_day = Some(bytes()?).filter(|most| most.0 != 0);
+            }
             "profile" => self.profile = Some(absolute(text).map_err(|error| wrong(&error))?),
             _ => {
                 return Err(format!(
@@ -226,6 +236,8 @@ impl Settings {
             spill: self.spill_folder().map_or(Spill::Ram, Spill::File),
             storage: self.storage(),
             spill_bytes_max: self.spill_max,
+            keep: (self.spill_model == Some(true)).then_some(Kinds::NONE),
+            written_per_day_max: self.spill_writes_per_day,
             warmup: self.warmup.unwrap_or(defaults.warmup),
             profile: self.profile(),
             ..defaults
@@ -315,6 +327,8 @@ mod tests {
         spill_max = \"2GiB\"
         spill_readable = true
         spill_in_memory = true
+        spill_model = true
+        spill_writes_per_day = \"50GiB\"
         profile = \"/srv/profile.json\"
     ";
 
@@ -332,6 +346,8 @@ mod tests {
         assert_eq!(config.spill_bytes_max, Some(Bytes(2 << 30)));
         assert_eq!(config.storage.integrity, Integrity::Checksum);
         assert!(config.storage.memory_backed);
+        assert_eq!(config.keep, Some(Kinds::NONE));
+        assert_eq!(config.written_per_day_max, Some(Bytes(50 << 30)));
         assert_eq!(config.profile, Some("/srv/profile.json".into()));
     }
 
@@ -346,6 +362,8 @@ mod tests {
             ("VTENSOR_SPILL_MAX", "3GiB"),
             ("VTENSOR_SPILL_READABLE", "false"),
             ("VTENSOR_SPILL_IN_MEMORY", "false"),
+            ("VTENSOR_SPILL_MODEL", "false"),
+            ("VTENSOR_SPILL_WRITES_PER_DAY", "0"),
             ("VTENSOR_PROFILE", ""),
         ];
         assert_eq!(variables.len(), OPTIONS.len());
@@ -360,6 +378,7 @@ mod tests {
         assert!(matches!(&config.spill, Spill::File(d) if d == Path::new("/mnt")));
         assert_eq!(config.spill_bytes_max, Some(Bytes(3 << 30)));
         assert_eq!(config.storage, StorageOptions::default());
+        assert_eq!((config.keep, config.written_per_day_max), (None, None));
         assert_eq!(config.profile, None);
         let off = settings(ALL, &[("VTENSOR_BUDGET", "0"), ("VTENSOR_SPILL_DIR", "")]).unwrap();
         assert!(matches!(off.config().spill, Spill::Ram));

@@ -38,6 +38,8 @@ pub struct Node {
     pub pieces: u32,
     /// Whether it outlives the iteration.
     pub persistent: bool,
+    /// Whether its address may never change.
+    pub fixed: bool,
     first_use: u32,
     use_count: u32,
     first_gap: u32,
@@ -135,6 +137,7 @@ impl<'a> Graph<'a> {
                 pieces: u32::try_from(granularity.page.pages_for(tensor.bytes))
                     .expect("limits: pieces are counted in u32"),
                 persistent: tensor.persistent,
+                fixed: tensor.fixed,
                 first_use: to_u32(graph.uses.len()),
                 use_count: to_u32(uses.len()),
                 first_gap,

@@ -29,7 +29,7 @@ use crate::foreign::{HEAD_BYTES, PLAN_MAGIC, looks_like};
 use crate::plan::Plan;
 
 /// The version of the format. Any change of a type inside [`Plan`] is a new one.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 const HEADER_BYTES: usize = 52;
 

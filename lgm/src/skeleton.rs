@@ -21,6 +21,8 @@ pub struct Tensor {
     /// Whether it outlives the iteration. A persistent tensor holds content before the first op
     /// and after the last; any other lives from its first to its last access.
     pub persistent: bool,
+    /// Whether its address may never change. Any other may be elsewhere at each of its accesses.
+    pub fixed: bool,
 }
 
 /// One access of one op. An op names each tensor at most once.

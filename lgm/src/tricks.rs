@@ -20,6 +20,8 @@ pub struct Tricks {
     pub sizes: bool,
     /// Pages go to those that wait for what frees them anyway (`layout/colouring`).
     pub known: bool,
+    /// Whole tensors in a contiguous arena, if the budget is few pages (`planner/portfolio`).
+    pub packed: bool,
     /// `portfolio` looks at what published policies choose (`planner/portfolio`).
     pub seeds: bool,
     /// Several layouts of a schedule are compared (`layout`).
@@ -36,6 +38,7 @@ impl Default for Tricks {
             local: true,
             sizes: true,
             known: true,
+            packed: true,
             seeds: true,
             layouts: true,
         }
@@ -55,6 +58,7 @@ impl Tricks {
             "local" => &mut tricks.local,
             "sizes" => &mut tricks.sizes,
             "known" => &mut tricks.known,
+            "packed" => &mut tricks.packed,
             "seeds" => &mut tricks.seeds,
             "layouts" => &mut tricks.layouts,
             _ => return None,

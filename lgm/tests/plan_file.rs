@@ -56,6 +56,7 @@ fn plan() -> Plan {
                 bytes: Bytes(5000),
                 kind: TensorKind::Parameter,
                 persistent: true,
+                fixed: false,
             }],
             ops: vec![Op {
                 name: "add_".into(),

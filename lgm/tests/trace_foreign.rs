@@ -322,6 +322,7 @@ fn a_first_read_of_a_transient_is_a_write() {
         bytes: Bytes(bytes),
         kind: TensorKind::Activation,
         persistent,
+        fixed: false,
     };
     let kept = builder.tensor(tensor(true, 10));
     let unused = builder.tensor(tensor(false, 20));

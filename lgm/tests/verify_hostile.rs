@@ -120,6 +120,7 @@ fn tensor(bytes: u64) -> Tensor {
         bytes: Bytes(bytes),
         kind: TensorKind::Activation,
         persistent: false,
+        fixed: false,
     }
 }
 

@@ -116,17 +116,30 @@ static void fill(world *w, uint8_t *to, size_t bytes)
 
 /* ---- tensors ----------------------------------------------------------------------------------- */
 
+/* Whether parameters have a place in the arena for good. */
+static int keeps_models(const world *w)
+{
+    return w->config.spill_dir != NULL && (w->config.flags & VT_CONFIG_SPILL_MODEL) == 0;
+}
+
 static void create(world *w, unsigned which, size_t bytes)
 {
     shadow *s = &w->tensors[which];
     vt_tensor_desc desc;
+    vt_status status;
 
     memset(&desc, 0, sizeof desc);
     desc.size = sizeof desc;
     desc.bytes = bytes;
     desc.kind = which < KEPT ? VT_KIND_PARAMETER : VT_KIND_ACTIVATION;
     desc.name = which < KEPT ? "kept" : "passing";
-    MUST(vt_tensor_create(w->runtime, &desc, &s->id) == VT_OK);
+    status = vt_tensor_create(w->runtime, &desc, &s->id);
+    if (status == VT_ERROR_BUDGET && which < KEPT && keeps_models(w)) {
+        /* A parameter must stay in the arena and there is no room: a gradient may leave. */
+        desc.kind = VT_KIND_GRADIENT;
+        status = vt_tensor_create(w->runtime, &desc, &s->id);
+    }
+    MUST(status == VT_OK);
     s->alive = 1;
     s->written = s->lost = 0;
     s->bytes = bytes;
@@ -539,6 +552,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     w->config.policy = policies[next(&w->in) % 4];
     w->config.flags = VT_CONFIG_SPILL_IN_MEMORY;
     w->config.spill_dir = chance(&w->in, 32) ? folder : NULL;
+    w->config.flags |= chance(&w->in, 128) ? VT_CONFIG_SPILL_MODEL : 0;
     MUST(vt_runtime_create(&w->config, &w->runtime) == VT_OK);
     for (which = 0; which < KEPT; ++which)
         create(w, which, some_bytes(&w->in));

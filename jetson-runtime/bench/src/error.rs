@@ -133,6 +133,7 @@ impl BenchError {
             Self::Plan(PlanError::OpTooLarge { .. })
             | Self::Runtime(RuntimeError::OpTooLarge { .. }) => "budget",
             Self::Plan(PlanError::NoSchedule { .. }) => "no_schedule",
+            Self::Plan(PlanError::Fixed { .. }) => "fixed",
             Self::Plan(_) => "plan",
             Self::Violation(_) => "violation",
             Self::Runtime(RuntimeError::SpillFile { .. } | RuntimeError::SpillSpace { .. }) => {

@@ -49,7 +49,10 @@ fn a_profile_has_every_way_to_the_spill_folder_of_the_settings() {
             ..StorageOptions::default()
         };
         let link = kept.link(Path::new(&spill), &options).expect("measured");
-        assert!(link.out_bps >= 1e6 && link.copy_latency_ns > 0, "{link:?}");
+        assert!(
+            link.0.out_bps >= 1e6 && link.0.copy_latency_ns > 0,
+            "{link:?}"
+        );
     }
     assert_eq!(
         folder.entries(),

@@ -17,6 +17,7 @@ use vtensor::{Bytes, Kinds, Mode, limits};
 
 use super::garage::Garage;
 use super::score::Spec;
+use super::seats::Seats;
 use super::space::Space;
 use super::tensor::Key;
 use crate::arena::Arena;
@@ -102,6 +103,8 @@ pub(super) struct Heap {
     pub(super) garage: Garage,
     copier: Box<dyn Copier>,
     keep: Kinds,
+    /// Addresses of tensors that keep theirs.
+    pub(super) seats: Seats,
     pub(super) items: BTreeMap<Key, Item>,
     clock: u64,
     pub(super) moved: Moved,
@@ -131,6 +134,7 @@ impl Heap {
             garage,
             copier,
             keep,
+            seats: Seats::default(),
             items: BTreeMap::new(),
             clock: 0,
             moved: Moved::default(),
@@ -189,10 +193,12 @@ impl Heap {
     fn bring(&mut self, key: Key, mode: Mode) -> Result<(), RuntimeError> {
         let offset = self.room(self.items[&key].bytes)?;
         self.item(key).device = Some(offset);
-        match mode.reads() {
-            true => self.load(key).inspect_err(|_| self.drop_block(key)),
+        let loaded = match mode.reads() {
+            true => self.load(key),
             false => Ok(()),
-        }
+        };
+        let shown = loaded.and_then(|()| self.show(key));
+        shown.inspect_err(|_| self.drop_block(key))
     }
 
     /// An op has written tensors: their copies in the garage are stale.
@@ -215,10 +221,22 @@ impl Heap {
         }
     }
 
-    /// The address of a tensor that was acquired.
+    /// The address of a tensor that was acquired, as the application sees it.
     pub(super) fn pointer(&self, key: Key) -> NonNull<u8> {
+        match self.seats.get(key) {
+            Some(seat) => seat.pointer(),
+            None => self.inside(key),
+        }
+    }
+
+    /// Where a tensor is in the arena's view.
+    fn inside(&self, key: Key) -> NonNull<u8> {
         let item = &self.items[&key];
         self.address(item.at().expect("an acquired tensor is there"), item.bytes)
+    }
+
+    pub(super) fn arena(&self) -> &Arena {
+        &self.arena
     }
 
     pub(super) fn item(&mut self, key: Key) -> &mut Item {
@@ -249,12 +267,18 @@ impl Heap {
             }
             self.items.remove(&key);
         }
+        if key.is_transient() {
+            self.seats.remove(key);
+        }
     }
 
     /// Renames a tensor.
     pub(super) fn rename(&mut self, from: Key, to: Key) {
         if let Some(item) = self.items.remove(&from) {
             self.items.insert(to, item);
+        }
+        if let Some(seat) = self.seats.remove(from) {
+            self.seats.insert(to, seat);
         }
     }
 
@@ -292,7 +316,7 @@ impl Heap {
                 Some(key) if self.space.free_bytes() < self.space.taken_by(bytes) => {
                     self.evict(key)?;
                 }
-                _ => self.move_together(),
+                _ => self.move_together()?,
             }
         }
     }
@@ -325,7 +349,7 @@ impl Heap {
         if item.written && !item.lost && item.slot.is_none() {
             let bytes = item.bytes;
             let slot = self.garage.take(bytes)?;
-            let source = self.pointer(key);
+            let source = self.inside(key);
             self.copy(key, Direction::Out, source, slot, to_usize(bytes))
                 .inspect_err(|_| self.garage.give(slot))?;
             self.item(key).slot = Some(slot);
@@ -336,12 +360,13 @@ impl Heap {
     pub(super) fn drop_block(&mut self, key: Key) {
         if let Some(device) = self.item(key).device.take() {
             self.space.give(device);
+            self.hide(key);
         }
     }
 
     /// Fills a block that a tensor has just got.
     pub(super) fn load(&mut self, key: Key) -> Result<(), RuntimeError> {
-        let target = self.pointer(key);
+        let target = self.inside(key);
         let item = &self.items[&key];
         let bytes = to_usize(item.bytes);
         match item.slot {
@@ -356,7 +381,7 @@ impl Heap {
     }
 
     /// Moves all blocks to the low end of the arena.
-    fn move_together(&mut self) {
+    fn move_together(&mut self) -> Result<(), RuntimeError> {
         let mut blocks: Vec<(u64, Key)> = self
             .there()
             .filter_map(|(key, item)| item.device.map(|device| (device, key)))
@@ -373,6 +398,8 @@ impl Heap {
             unsafe { ptr::copy(source.as_ptr(), target.as_ptr(), to_usize(bytes)) };
             self.item(key).device = Some(to);
         }
+        let there: Vec<Key> = self.there().map(|(key, _)| key).collect();
+        there.into_iter().try_for_each(|key| self.show(key))
     }
 
     /// A tensor's content is gone.

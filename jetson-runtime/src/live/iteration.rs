@@ -4,15 +4,17 @@
 //! of the program. The first call that is not what was recorded stops the program exactly there
 //! (B4), and the iteration goes on on demand with the same bytes.
 
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::Instant;
 
 use lgm::trace::Phase;
-use vtensor::{Mode, OpIndex};
+use vtensor::Mode;
 
 use super::op::{Op, Row};
 use super::runtime::Runtime;
 use super::score::{Event, OpEvent, Score, Spec, merged, mode_of};
+use super::seats::Seats;
 use super::tensor::{Access, Key, ProgramKey, Tensor, TensorDesc};
 use super::track::Track;
 use crate::error::RuntimeError;
@@ -35,6 +37,8 @@ pub(super) struct Recording {
     pub(super) score: Score,
     pub(super) durations_ns: Vec<u64>,
     pub(super) open: Option<OpenOp>,
+    /// Addresses of its own tensors that keep theirs.
+    pub(super) seats: Seats,
 }
 
 /// An op that runs on demand.
@@ -88,6 +92,7 @@ impl Runtime {
                 score: Score::default(),
                 durations_ns: Vec::new(),
                 open: None,
+                seats: Seats::default(),
             });
         }
         self.phase = Phase::Forward;
@@ -108,6 +113,7 @@ impl Runtime {
     /// not fit into the budget together; if the spill tier fails. The op may be tried again.
     #[inline]
     pub fn op_begin(&mut self, name: &str, accesses: &[Access]) -> Result<Op<'_>, RuntimeError> {
+        self.end_touch()?;
         let Place::Replaying(cursor) = self.place else {
             return self.record_op(name, accesses);
         };
@@ -121,19 +127,7 @@ impl Runtime {
             self.diverge(&|| format!("op {name:?} with {} tensors", accesses.len()));
             return self.record_op(name, accesses);
         }
-        let program = self.tracks[cursor.track].program.as_mut();
-        let frozen = &mut program.expect("it runs").frozen;
-        if let Err(error) = frozen
-            .step_begin(OpIndex::from_index(cursor.op))
-            .map(|_| ())
-        {
-            self.stats.failed_copies += 1;
-            self.diverge(&|| error.to_string());
-            return Err(error);
-        }
-        if let Place::Replaying(cursor) = &mut self.place {
-            cursor.open = true;
-        }
+        self.replay_op(cursor)?;
         let program = self.tracks[cursor.track].program.as_ref();
         Ok(Op::new(program.expect("it runs").rows(cursor.op)))
     }
@@ -191,6 +185,7 @@ impl Runtime {
     /// # Errors
     /// Outside an iteration, or if an op is open.
     pub fn iteration_end(&mut self) -> Result<(), RuntimeError> {
+        self.end_touch()?;
         let open = "end the op first, or abort the iteration";
         if let Place::Replaying(cursor) = self.place {
             if cursor.open {
@@ -224,6 +219,7 @@ impl Runtime {
     /// # Errors
     /// Outside an iteration.
     pub fn iteration_abort(&mut self) -> Result<(), RuntimeError> {
+        self.touching = false;
         if let Place::Replaying(cursor) = self.place {
             let open = self.tracks[cursor.track].score.events.get(cursor.event);
             let torn = match open {
@@ -279,7 +275,7 @@ impl Runtime {
 
     /// Refuses a handle that stands for nothing in a frozen iteration: a wrong call must not stop
     /// the program.
-    fn check_alive(&self, cursor: Cursor, tensor: Tensor) -> Result<(), RuntimeError> {
+    pub(super) fn check_alive(&self, cursor: Cursor, tensor: Tensor) -> Result<(), RuntimeError> {
         let number = u32::try_from(tensor.index()).unwrap_or(u32::MAX);
         let key = Key::transient(number);
         if !tensor.is_transient() || key.handle(self.registry.serial) != tensor {
@@ -309,6 +305,7 @@ impl Runtime {
         &mut self,
         desc: &TensorDesc<'_>,
     ) -> Result<Tensor, RuntimeError> {
+        self.end_touch()?;
         if let Place::Replaying(cursor) = &mut self.place {
             let events = &self.tracks[cursor.track].score.events;
             let next = events.get(cursor.event);
@@ -324,13 +321,23 @@ impl Runtime {
         self.between("create")?;
         let spec = Spec::new(desc);
         let key = self.registry.create_transient(spec.clone());
+        if let Err(error) = self.seat(key, &spec) {
+            self.registry.destroy_newest();
+            return Err(error);
+        }
         self.heap.admit(key, &spec);
+        if let (Place::Recording(recording), Some(seat)) =
+            (&mut self.place, self.heap.seats.get(key))
+        {
+            recording.seats.insert(key, Arc::clone(seat));
+        }
         self.record(Event::Create(spec));
         Ok(key.handle(self.registry.serial))
     }
 
     /// Destroys a tensor of the iteration.
     pub(super) fn destroy_inside(&mut self, tensor: Tensor) -> Result<(), RuntimeError> {
+        self.end_touch()?;
         if let Place::Replaying(cursor) = self.place {
             let events = &self.tracks[cursor.track].score.events;
             let next = events.get(cursor.event);
@@ -433,9 +440,11 @@ impl Runtime {
             track,
             score,
             durations_ns,
+            seats,
             ..
         } = recording;
         self.tracks[track].note(score, durations_ns);
+        self.tracks[track].seats = seats;
     }
 
     /// Checks that no iteration runs.

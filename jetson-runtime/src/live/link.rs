@@ -27,17 +27,21 @@ const ROUNDS: usize = 4;
 /// How long a directory is measured.
 const PROBE_TIME: Duration = Duration::from_millis(400);
 
-/// The link of a configuration: given, or the throttle's, or the profile's, or measured.
-pub(super) fn link(config: &Config) -> Result<Link, RuntimeError> {
+/// The link of a configuration: given, or the throttle's, or the profile's, or measured. Where a
+/// disk was measured, also the request that suits it.
+pub(super) fn link(config: &Config) -> Result<(Link, Option<u32>), RuntimeError> {
     match (config.link, config.throttle, &config.spill) {
-        (Some(link), ..) => Ok(link),
-        (None, Some(throttle), _) => Ok(throttle.link()),
-        _ if config.budget.is_none() => Ok(NOTHING_MOVES),
-        (None, None, Spill::Ram) => memory(),
-        (None, None, Spill::File(directory)) => match of_profile(directory, config) {
-            Some(link) => Ok(link),
-            None => cached(directory, &config.storage),
-        },
+        (Some(link), ..) => Ok((link, None)),
+        (None, Some(throttle), _) => Ok((throttle.link(), None)),
+        _ if config.budget.is_none() => Ok((NOTHING_MOVES, None)),
+        (None, None, Spill::Ram) => Ok((memory()?, None)),
+        (None, None, Spill::File(directory)) => {
+            let (link, request_bytes) = match of_profile(directory, config) {
+                Some(known) => known,
+                None => cached(directory, &config.storage)?,
+            };
+            Ok((link, Some(request_bytes)))
+        }
     }
 }
 
@@ -51,7 +55,7 @@ pub(super) const NOTHING_MOVES: Link = Link {
 
 /// A directory's link as it was found at boot. Whatever is wrong with the profile is no error: it
 /// saves a measurement, and nothing else.
-fn of_profile(directory: &Path, config: &Config) -> Option<Link> {
+fn of_profile(directory: &Path, config: &Config) -> Option<(Link, u32)> {
     let path = config.profile.as_deref()?;
     let profile = match DeviceProfile::read(path, &System::here()) {
         Ok(profile) => profile,
@@ -70,8 +74,8 @@ fn of_profile(directory: &Path, config: &Config) -> Option<Link> {
 }
 
 /// A directory's link, measured at its first use.
-fn cached(directory: &Path, options: &StorageOptions) -> Result<Link, RuntimeError> {
-    type Known = Vec<(PathBuf, StorageOptions, Link)>;
+fn cached(directory: &Path, options: &StorageOptions) -> Result<(Link, u32), RuntimeError> {
+    type Known = Vec<(PathBuf, StorageOptions, (Link, u32))>;
     static KNOWN: Mutex<Known> = Mutex::new(Vec::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let found = known
@@ -81,7 +85,7 @@ fn cached(directory: &Path, options: &StorageOptions) -> Result<Link, RuntimeErr
         return Ok(*link);
     }
     let probe = storage::probe(directory, options, PROBE_TIME)?;
-    let link = link_of(probe.bps, probe.latency_ns);
+    let link = (link_of(probe.bps, probe.latency_ns), probe.request_bytes);
     known.push((directory.into(), *options, link));
     Ok(link)
 }
@@ -135,6 +139,7 @@ mod tests {
             path: "io_uring",
             bps: [1.25e15, 2e6],
             latency_ns: [7, 8],
+            request_bytes: 256 << 10,
             raw_bps: [1.0; 2],
             limits: Vec::new(),
         };
@@ -154,13 +159,14 @@ mod tests {
             found
         };
         // No disk is that fast, so it was not measured: it is the profile's, kept in bounds.
-        let known = found();
+        let (known, request_bytes) = found();
+        assert_eq!(request_bytes, Some(256 << 10));
         assert_eq!(
             (known.out_bps, known.in_bps, known.copy_latency_ns),
             (1e13, 2e6, 8)
         );
-        assert!(found().out_bps < 1e13, "another boot");
+        assert!(found().0.out_bps < 1e13, "another boot");
         fs::remove_file(&path).unwrap();
-        assert!(link(&config).unwrap().out_bps < 1e13, "no profile");
+        assert!(link(&config).unwrap().0.out_bps < 1e13, "no profile");
     }
 }

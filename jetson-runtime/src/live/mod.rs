@@ -16,6 +16,8 @@
 //! | `runtime`, `iteration` | the calls of an application, outside and inside iterations |
 //! | `op` | an open op: its tensors at their addresses |
 //! | `heap`, `garage`, `space` | memory on demand: whole tensors in the arena |
+//! | `seats` | addresses that tensors keep for life |
+//! | `windows` | memory by address, for applications that hold pointers |
 //! | `pins` | tensors that stay at one address |
 //! | `contents` | what tensors on the heap hold |
 //! | `score` | a recorded iteration |
@@ -53,12 +55,14 @@ mod registry;
 mod report;
 mod runtime;
 mod score;
+mod seats;
 mod space;
 mod switching;
 mod tensor;
 mod track;
 mod transcript;
 mod wear;
+mod windows;
 
 #[cfg(test)]
 #[allow(clippy::cast_possible_truncation)]

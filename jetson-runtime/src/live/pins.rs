@@ -13,7 +13,7 @@ use super::runtime::Runtime;
 use super::tensor::{Key, Tensor};
 use crate::error::RuntimeError;
 use crate::failure::short_name;
-use crate::scale::to_usize;
+use crate::scale::{system_page, to_usize};
 
 impl Runtime {
     /// Keeps a persistent tensor in the arena, at one address, until [`Self::unpin`]. The bytes
@@ -122,7 +122,7 @@ impl Heap {
     /// The blocks of pinned tensors, from the highest.
     fn pins(&self) -> Vec<(u64, u64)> {
         let items = self.items.values();
-        let block = |start, bytes| (start, start + self.space.taken_by(bytes));
+        let block = |start, bytes| (start, start + pinned_bytes(bytes));
         let pinned = items.filter_map(|item| Some(block(item.pinned?, item.bytes)));
         let mut pins: Vec<(u64, u64)> = pinned.collect();
         pins.sort_unstable_by(|a, b| b.cmp(a));
@@ -132,16 +132,22 @@ impl Heap {
     /// Pins a tensor. No other one has a block in the arena.
     fn pin(&mut self, key: Key) -> Result<(), RuntimeError> {
         let item = &self.items[&key];
-        let bytes = self.space.taken_by(item.bytes);
+        let bytes = pinned_bytes(item.bytes);
         item.check_kept()?;
+        // A seat shows whole pages.
+        let align = match self.seats.get(key) {
+            Some(_) => system_page(),
+            None => limits::TENSOR_ALIGN,
+        };
+        let below = |top: u64| Some(top.checked_sub(bytes)? / align * align);
         let mut top = self.arena_bytes() / limits::TENSOR_ALIGN * limits::TENSOR_ALIGN;
         for (start, end) in self.pins() {
-            if top - end >= bytes {
+            if below(top).is_some_and(|start| start >= end) {
                 break;
             }
             top = start;
         }
-        let Some(start) = top.checked_sub(bytes) else {
+        let Some(start) = below(top) else {
             return Err(RuntimeError::PinTooLarge {
                 name: short_name(&item.name),
                 needed: Bytes(bytes),
@@ -168,7 +174,7 @@ impl Heap {
         let item = self.item(key);
         (item.pinned, item.written) = (Some(start), true);
         self.resize();
-        Ok(())
+        self.show(key)
     }
 
     /// Unpins a tensor: its content goes to the garage.
@@ -178,7 +184,10 @@ impl Heap {
         let saved = self.save(key);
         let item = self.item(key);
         match saved {
-            Ok(()) => item.device = None,
+            Ok(()) => {
+                item.device = None;
+                self.hide(key);
+            }
             Err(error) => {
                 (item.pinned, item.device) = (item.device, None);
                 return Err(error);
@@ -193,4 +202,9 @@ impl Heap {
         let lowest = self.pins().last().map(|(start, _)| *start);
         self.space.resize(lowest.unwrap_or(self.arena_bytes()));
     }
+}
+
+/// What a pinned tensor takes of the arena.
+const fn pinned_bytes(bytes: u64) -> u64 {
+    bytes.next_multiple_of(limits::TENSOR_ALIGN)
 }

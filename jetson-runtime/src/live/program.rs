@@ -2,7 +2,7 @@
 //!
 //! In: a proven plan of a transcript. Out: for each op of the score, the addresses of its tensors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 
 use lgm::plan_file;
@@ -12,7 +12,10 @@ use vtensor::{OpIndex, StepKind, TensorId};
 
 use super::op::Row;
 use super::score::{Score, mode_of};
+use super::seats::Seats;
 use super::tensor::Key;
+use crate::arena::Arena;
+use crate::error::RuntimeError;
 use crate::frozen::Frozen;
 use crate::table::AccessRow;
 
@@ -27,6 +30,8 @@ pub(super) struct Program {
     /// Where the rows of each op begin, and the end.
     first_row: Vec<usize>,
     pub(super) predicted_ns: u64,
+    /// Addresses of tensors that keep theirs.
+    pub(super) seats: Seats,
     /// The plan's digest.
     pub(super) digest: [u8; 32],
 }
@@ -45,6 +50,7 @@ impl Program {
         score: &Score,
         keys: Vec<Key>,
         predicted_ns: u64,
+        seats: Seats,
         elsewhere: impl Fn(Key) -> (NonNull<u8>, usize),
     ) -> Self {
         let numbered = keys.iter().enumerate();
@@ -65,8 +71,9 @@ impl Program {
                     }
                     None => elsewhere(*key),
                 };
+                let seat = seats.get(*key);
                 rows.push(Row {
-                    pointer,
+                    pointer: seat.map_or(pointer, |seat| seat.pointer()),
                     bytes,
                     mode: mode_of(*key, &merged),
                 });
@@ -81,7 +88,32 @@ impl Program {
             rows,
             first_row,
             predicted_ns,
+            seats,
         }
+    }
+
+    /// Shows tensors that keep their address there. The program has the arena.
+    pub(super) fn show_seats(&self, arena: &Arena) -> Result<(), RuntimeError> {
+        let plan = &self.frozen.parts.plan;
+        let (skeleton, program) = (&plan.skeleton, &plan.program);
+        let mut shown = BTreeSet::new();
+        for (access, place) in skeleton.accesses.iter().zip(&program.places) {
+            let key = self.keys[access.tensor.index()];
+            let Some(seat) = self.seats.get(key).filter(|_| shown.insert(key)) else {
+                continue;
+            };
+            let ranges = program.arena_ranges(*place, skeleton.tensor(access.tensor).bytes);
+            seat.show(
+                arena,
+                ranges.map(|range| (range.start, range.end - range.start)),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Shows nothing there: the arena is somebody else's.
+    pub(super) fn hide_seats(&self) {
+        self.seats.iter().for_each(|(_, seat)| seat.hide());
     }
 
     /// The tensors of op `op` of the score.

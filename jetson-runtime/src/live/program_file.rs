@@ -27,7 +27,7 @@ use super::tensor::Key;
 use super::transcript::{DEVICE, Transcript};
 
 const MAGIC: [u8; 8] = *b"\x8eVTSC\r\n\x1a";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 20;
 const PHASES: [Phase; 4] = [
     Phase::Load,
@@ -43,6 +43,7 @@ struct FileSpec {
     bytes: u64,
     kind: TensorKind,
     scratch: bool,
+    fixed: bool,
 }
 
 /// Which tensor: a persistent one by its order of creation among those that exist, or one of the
@@ -85,6 +86,7 @@ impl From<&Spec> for FileSpec {
             bytes: spec.bytes,
             kind: spec.kind,
             scratch: spec.scratch,
+            fixed: spec.fixed,
         }
     }
 }
@@ -96,6 +98,7 @@ impl From<FileSpec> for Spec {
             bytes: spec.bytes,
             kind: spec.kind,
             scratch: spec.scratch,
+            fixed: spec.fixed,
         }
     }
 }

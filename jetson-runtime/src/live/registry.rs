@@ -56,6 +56,11 @@ impl Registry {
         Key::transient(number(self.transients.len() - 1))
     }
 
+    /// The tensor that the iteration has created last was none: its number is free again.
+    pub(super) fn destroy_newest(&mut self) {
+        self.transients.pop();
+    }
+
     /// What a handle stands for.
     pub(super) fn resolve(&self, tensor: Tensor) -> Result<Key, RuntimeError> {
         let passing = Key::transient(number(tensor.index()));
@@ -143,6 +148,7 @@ mod tests {
             bytes: 1,
             kind: TensorKind::Buffer,
             scratch: false,
+            fixed: false,
         }
     }
 

@@ -47,6 +47,8 @@ pub struct Runtime {
     pub(super) place: Place,
     /// The part of the step that ops belong to.
     pub(super) phase: Phase,
+    /// Whether the open op was begun by a touch.
+    pub(super) touching: bool,
     /// The tensors of an op that runs on demand.
     pub(super) rows: Vec<Row>,
     pub(super) stats: RuntimeStats,
@@ -58,7 +60,7 @@ impl Runtime {
     ///
     /// # Errors
     /// If the machine does not have it, or the spill tier cannot be used.
-    pub fn new(config: Config) -> Result<Self, RuntimeError> {
+    pub fn new(mut config: Config) -> Result<Self, RuntimeError> {
         let page = system_page();
         let (arena, claimed) = match config.budget {
             Some(budget) => {
@@ -72,7 +74,8 @@ impl Runtime {
             }
         };
         let arena = Arc::new(arena);
-        let link = link(&config)?;
+        let (link, request_bytes) = link(&config)?;
+        config.storage.request_bytes = config.storage.request_bytes.or(request_bytes);
         let garage = Garage::new(&config.spill, &config.storage, config.spill_bytes_max)?;
         let options = EngineOptions {
             duplex: link.duplex,
@@ -93,6 +96,7 @@ impl Runtime {
             to_keep: Vec::new(),
             place: Place::Rest,
             phase: Phase::Forward,
+            touching: false,
             rows: Vec::new(),
             stats: RuntimeStats::default(),
             divergences: Vec::new(),
@@ -126,13 +130,23 @@ impl Runtime {
         }
         let spec = Spec::new(desc);
         let key = self.registry.create(spec.clone());
+        let seated = self.seat(key, &spec);
         self.heap.admit(key, &spec);
-        if let Err(error) = self.keep(key) {
+        if let Err(error) = seated.and_then(|()| self.keep(key)) {
             self.heap.forget(key);
+            self.heap.seats.remove(key);
             self.registry.destroy(key);
             return Err(error);
         }
         Ok(key.handle(0))
+    }
+
+    /// Reserves an address for a tensor that keeps its.
+    pub(super) fn seat(&mut self, key: Key, spec: &Spec) -> Result<(), RuntimeError> {
+        match spec.fixed {
+            true => self.heap.reserve_seat(key, spec.bytes),
+            false => Ok(()),
+        }
     }
 
     /// Destroys a tensor. Programs that use it are forgotten.
@@ -158,6 +172,7 @@ impl Runtime {
         }
         self.discard_pin(key)?;
         self.heap.forget(key);
+        self.heap.seats.remove(key);
         self.registry.destroy(key);
         Ok(())
     }

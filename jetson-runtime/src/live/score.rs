@@ -11,6 +11,7 @@ use lgm::trace::Phase;
 use vtensor::{Mode, TensorKind};
 
 use super::tensor::{Key, TensorDesc};
+use crate::scale::system_page;
 
 /// What a tensor is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,22 +20,33 @@ pub(super) struct Spec {
     pub(super) bytes: u64,
     pub(super) kind: TensorKind,
     pub(super) scratch: bool,
+    pub(super) fixed: bool,
 }
 
 impl Spec {
     pub(super) fn new(desc: &TensorDesc<'_>) -> Self {
         Self {
             name: desc.name.into(),
-            bytes: desc.bytes.0,
+            bytes: bytes_of(desc),
             kind: desc.kind,
             scratch: desc.scratch,
+            fixed: desc.fixed,
         }
     }
 
     /// Whether it describes the same tensor.
     pub(super) fn is(&self, desc: &TensorDesc<'_>) -> bool {
-        (self.bytes, self.kind, self.scratch) == (desc.bytes.0, desc.kind, desc.scratch)
+        (self.bytes, self.kind) == (bytes_of(desc), desc.kind)
+            && (self.scratch, self.fixed) == (desc.scratch, desc.fixed)
             && *self.name == *desc.name
+    }
+}
+
+/// What a tensor takes: one with a fixed address whole pages.
+fn bytes_of(desc: &TensorDesc<'_>) -> u64 {
+    match desc.fixed {
+        true => desc.bytes.0.next_multiple_of(system_page()),
+        false => desc.bytes.0,
     }
 }
 

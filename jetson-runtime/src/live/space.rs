@@ -30,6 +30,17 @@ impl Space {
         self.size
     }
 
+    /// What blocks start at multiples of.
+    pub(super) const fn align(&self) -> u64 {
+        self.align
+    }
+
+    /// Another one, for a range without blocks.
+    pub(super) fn align_to(&mut self, align: u64) {
+        assert!(self.blocks.is_empty(), "blocks lie in the range");
+        self.align = align;
+    }
+
     /// Bytes that no block has.
     pub(super) const fn free_bytes(&self) -> u64 {
         self.size - self.used

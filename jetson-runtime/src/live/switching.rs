@@ -4,6 +4,7 @@
 //! switch that fails is undone, but for a program that was stopped in the middle (B4): what cannot
 //! be saved then is marked as lost, by name.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use tracing::{info, warn};
@@ -16,6 +17,7 @@ use super::program::{self, Program};
 use super::report::Divergence;
 use super::runtime::Runtime;
 use super::score::{Event, Score};
+use super::seats::{Seat, Seats};
 use super::tensor::{Key, ProgramKey};
 use super::transcript::Transcript;
 use crate::content::Content;
@@ -89,6 +91,10 @@ impl Runtime {
             let held: Vec<Key> = program.persistent().map(|(_, key)| key).collect();
             held.into_iter().for_each(|key| self.heap.forget(key));
             self.heap.garage.trim()?;
+            if let Err(error) = self.show_seats(at) {
+                self.rescue(&error);
+                return Err(error);
+            }
             return Ok(true);
         }
         Ok(false)
@@ -120,6 +126,7 @@ impl Runtime {
         };
         self.check_wear(at, planned.plan.program.moved_out(), predicted_ns)?;
         self.clear_arena()?;
+        let seats = self.seats_of(at, &keys)?;
         let heap = &mut self.heap;
         let fill =
             |id: TensorId, offset, part: &mut [u8]| heap.withdraw(keys[id.index()], offset, part);
@@ -128,7 +135,7 @@ impl Runtime {
                 let track = &mut self.tracks[at];
                 let heap = &self.heap;
                 let pinned = |key: Key| (heap.pointer(key), to_usize(heap.items[&key].bytes));
-                let program = Program::new(frozen, &track.score, keys, predicted_ns, pinned);
+                let program = Program::new(frozen, &track.score, keys, predicted_ns, seats, pinned);
                 track.program = Some(program);
                 info!(key = track.key.0, predicted_ns, "frozen");
                 Ok(true)
@@ -236,7 +243,48 @@ impl Runtime {
         }
         self.active = None;
         self.stats.switches += 1;
-        frozen.release_slots()
+        let program = self.tracks[at].program.as_ref();
+        let program = program.expect("an active track has a program");
+        program.hide_seats();
+        program.frozen.release_slots()
+    }
+
+    /// Shows tensors that keep their address where the active program has them.
+    fn show_seats(&self, at: usize) -> Result<(), RuntimeError> {
+        let program = self.tracks[at].program.as_ref().expect("it has moved in");
+        program.show_seats(&self.arena)
+    }
+
+    /// Addresses for a program's tensors that keep theirs: those that they have, and those that the
+    /// iteration's own had when they were recorded.
+    fn seats_of(&self, at: usize, keys: &[Key]) -> Result<Seats, RuntimeError> {
+        let track = &self.tracks[at];
+        let mut seats = Seats::default();
+        for &key in keys {
+            let known = match key.is_transient() {
+                true => track.seats.get(key),
+                false => self.heap.seats.get(key),
+            };
+            if let Some(seat) = known {
+                seats.insert(key, Arc::clone(seat));
+            }
+        }
+        // A program that was loaded has recorded none; and one that no op uses is in no plan.
+        let created = track.score.events.iter().filter_map(|event| match event {
+            Event::Create(spec) => Some(spec),
+            _ => None,
+        });
+        for (number, spec) in (0..).zip(created).filter(|(_, spec)| spec.fixed) {
+            let key = Key::transient(number);
+            if seats.get(key).is_none() {
+                let seat = match track.seats.get(key) {
+                    Some(seat) => Arc::clone(seat),
+                    None => Arc::new(Seat::new(spec.bytes)?),
+                };
+                seats.insert(key, seat);
+            }
+        }
+        Ok(seats)
     }
 
     /// A program whose copies failed at rest gives what is intact to the heap.
@@ -255,10 +303,16 @@ impl Runtime {
         let track = &self.tracks[cursor.track];
         let events = track.score.events[..cursor.event].to_vec();
         let durations_ns = track.durations_ns()[..cursor.op].to_vec();
+        let program = track.program.as_ref().expect("it runs");
+        let mut seats = Seats::default();
         for event in &events {
             match event {
                 Event::Create(spec) => {
                     let key = self.registry.create_transient(spec.clone());
+                    if let Some(seat) = program.seats.get(key) {
+                        seats.insert(key, Arc::clone(seat));
+                        self.heap.seats.insert(key, Arc::clone(seat));
+                    }
                     self.heap.admit(key, spec);
                 }
                 Event::Destroy(key) => {
@@ -277,6 +331,7 @@ impl Runtime {
             },
             durations_ns,
             open: None,
+            seats,
         });
         lost
     }
@@ -287,6 +342,7 @@ impl Runtime {
         let start = Instant::now();
         let mut program = self.tracks[at].program.take().expect("it is active");
         let content = program.frozen.halt();
+        program.hide_seats();
         let mut lost = Vec::new();
         for (id, key) in program.all().collect::<Vec<_>>() {
             let Some(spec) = self.registry.spec(key) else {

@@ -111,10 +111,13 @@ pub struct TensorDesc<'a> {
     /// because the application may read them in between, and another kind of iteration may come
     /// next.
     pub scratch: bool,
+    /// Whether its address never changes, in ops and between them. It then takes whole pages of the
+    /// system.
+    pub fixed: bool,
 }
 
 impl<'a> TensorDesc<'a> {
-    /// A tensor that is not scratch.
+    /// A tensor that is not scratch, and not fixed.
     #[must_use]
     pub const fn new(name: &'a str, bytes: Bytes, kind: TensorKind) -> Self {
         Self {
@@ -122,6 +125,7 @@ impl<'a> TensorDesc<'a> {
             bytes,
             kind,
             scratch: false,
+            fixed: false,
         }
     }
 }

@@ -5,6 +5,7 @@ mod errors;
 mod keep;
 mod random;
 mod saved;
+mod windows;
 
 use lgm::policy::Policy;
 use vtensor::{Bytes, TensorKind};

@@ -5,6 +5,7 @@ use lgm::verify::VerifiedPlan;
 use super::program::Program;
 use super::program_file::Loaded;
 use super::score::Score;
+use super::seats::Seats;
 use super::tensor::ProgramKey;
 
 /// Recorded durations that are kept.
@@ -22,6 +23,8 @@ pub(super) struct Track {
     /// Equal iterations in a row.
     pub(super) repeats: u32,
     pub(super) program: Option<Program>,
+    /// Addresses of the iteration's own tensors that keep theirs, as they were last.
+    pub(super) seats: Seats,
     /// A plan that was loaded for the score.
     pub(super) loaded: Option<VerifiedPlan>,
     /// Why there is no program, although the iterations are equal.
@@ -29,7 +32,7 @@ pub(super) struct Track {
 }
 
 impl Track {
-    pub(super) const fn new(key: ProgramKey) -> Self {
+    pub(super) fn new(key: ProgramKey) -> Self {
         Self {
             key,
             score: Score {
@@ -39,6 +42,7 @@ impl Track {
             samples: Vec::new(),
             repeats: 0,
             program: None,
+            seats: Seats::default(),
             loaded: None,
             refusal: None,
         }

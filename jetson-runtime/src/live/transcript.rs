@@ -98,6 +98,7 @@ impl<'a> Writer<'a> {
             bytes: Bytes(spec.bytes),
             kind: spec.kind,
             persistent,
+            fixed: spec.fixed,
         });
         self.keys.push(key);
         self.rows.insert(key, row);

@@ -13,7 +13,7 @@ use super::BLOCK_BYTES;
 use super::buffers::Buffers;
 use super::disk::{Disk, Request};
 use super::file::SpillFile;
-use super::options::{IoPath, StorageOptions};
+use super::options::{IoPath, REQUEST_BYTES, StorageOptions};
 use super::plain::Plain;
 use super::seals::Seals;
 use super::uring::Uring;
@@ -58,7 +58,8 @@ impl Channel {
         seals: &Arc<Seals>,
         options: &StorageOptions,
     ) -> Result<Self, RuntimeError> {
-        let request = (options.request_bytes as usize / BLOCK_BYTES).max(1) * BLOCK_BYTES;
+        let request = options.request_bytes.unwrap_or(REQUEST_BYTES) as usize;
+        let request = (request / BLOCK_BYTES).max(1) * BLOCK_BYTES;
         let depth = (options.depth as usize).clamp(1, DEPTH_MAX);
         let buffers = Buffers::new(depth, request)
             .map_err(RuntimeError::system("take buffers for the spill file"))?;

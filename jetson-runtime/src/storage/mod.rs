@@ -42,7 +42,7 @@ mod vault;
 
 pub(crate) use channel::{Channel, TransferError};
 pub(crate) use file::SpillFile;
-pub use options::{Integrity, IoPath, StorageOptions};
+pub use options::{Integrity, IoPath, REQUEST_BYTES, StorageOptions};
 pub use probe::{StorageProbe, probe};
 pub(crate) use seals::Seals;
 

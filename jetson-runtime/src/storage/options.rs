@@ -22,6 +22,9 @@ pub enum IoPath {
     Plain,
 }
 
+/// The largest request where none was measured and none is asked for.
+pub const REQUEST_BYTES: u32 = 512 << 10;
+
 /// How a spill file is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StorageOptions {
@@ -29,8 +32,9 @@ pub struct StorageOptions {
     pub integrity: Integrity,
     /// How requests reach the disk.
     pub path: IoPath,
-    /// The largest request, in bytes; rounded down to whole blocks of 4 KiB, at least one.
-    pub request_bytes: u32,
+    /// The largest request, in bytes; rounded down to whole blocks of 4 KiB, at least one. `None` is
+    /// what was measured to do, or [`REQUEST_BYTES`] where nothing was measured.
+    pub request_bytes: Option<u32>,
     /// Requests in flight for each engine, 1 to 64.
     pub depth: u32,
     /// Accept a directory whose files are in memory. On a device with one memory that frees none.
@@ -42,7 +46,7 @@ impl Default for StorageOptions {
         Self {
             integrity: Integrity::Encrypt,
             path: IoPath::Auto,
-            request_bytes: 512 << 10,
+            request_bytes: None,
             depth: 4,
             memory_backed: false,
         }

@@ -13,7 +13,7 @@ use super::buffers::Buffers;
 use super::channel::Channel;
 use super::disk::{Disk, Request};
 use super::file::{SpillFile, what_limits};
-use super::options::StorageOptions;
+use super::options::{REQUEST_BYTES, StorageOptions};
 use super::plain::Plain;
 use super::seals::Seals;
 use crate::error::RuntimeError;
@@ -24,6 +24,10 @@ const FILE_BYTES: u64 = 64 << 20;
 const COPY_BYTES: usize = 8 << 20;
 /// Requests of the comparison with nothing in between.
 const RAW_REQUEST_BYTES: usize = 1 << 20;
+/// Requests among which the best is looked for.
+const REQUESTS: [u32; 5] = [128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20];
+/// A request that is so much of the fastest one's rate is as good: small ones are spread better.
+const AS_GOOD: f64 = 0.95;
 /// Copies of one block, for the latency.
 const SMALL_COPIES: u32 = 32;
 
@@ -33,6 +37,8 @@ const SMALL_COPIES: u32 = 32;
 pub struct StorageProbe {
     /// How requests reach the disk: `io_uring` or `pread/pwrite`.
     pub path: &'static str,
+    /// The largest request: as asked for, or the smallest that is nearly as fast as any.
+    pub request_bytes: u32,
     /// Bytes per second out and in, sealed or checked as asked for.
     pub bps: [f64; 2],
     /// Nanoseconds of a copy of one block, out and in.
@@ -56,45 +62,98 @@ pub fn probe(
     let file = SpillFile::new(directory, FILE_BYTES, options.memory_backed)?;
     file.claim(0, FILE_BYTES)?;
     let seals = Arc::new(Seals::new(options.integrity, FILE_BYTES)?);
-    let mut channel = Channel::new(&file, &seals, options)?;
-    let mut bytes = vec![0x5a; COPY_BYTES];
-    let failed = RuntimeError::system("measure the spill file");
-    let mut copy = |write: bool, slot: u64, length: usize| {
-        let buffer = NonNull::from(&mut bytes[..length]).cast();
-        let copied = match write {
-            // SAFETY: the buffer is local and as long; the file is this function's own.
-            true => unsafe { channel.write(slot, buffer, length) },
-            // SAFETY: as above.
-            false => unsafe { channel.read(slot, buffer, length) },
-        };
-        copied.map_err(|error| failed(error.errno))
-    };
+    let mut copies = Copies::new(&file, &seals, options)?;
     // Once over everything, so that no block is new to the file system when time counts.
     for slot in (0..FILE_BYTES).step_by(COPY_BYTES) {
-        copy(true, slot, COPY_BYTES)?;
+        copies.copy(true, slot, COPY_BYTES)?;
     }
-    let mut bps = [0.0; 2];
-    for (rate, write) in bps.iter_mut().zip([true, false]) {
-        let slice = budget / 4;
-        *rate = rate_of(slice, COPY_BYTES, |slot| copy(write, slot, COPY_BYTES))?;
-    }
+    let request_bytes = match options.request_bytes {
+        Some(bytes) => bytes,
+        None => best_request(&file, &seals, options, budget / 2)?,
+    };
+    let options = StorageOptions {
+        request_bytes: Some(request_bytes),
+        ..*options
+    };
+    copies = Copies::new(&file, &seals, &options)?;
+    let bps = copies.rates(budget / 8)?;
     let mut latency_ns = [0; 2];
     for (latency, write) in latency_ns.iter_mut().zip([true, false]) {
         let start = Instant::now();
         for turn in 0..SMALL_COPIES {
-            copy(write, u64::from(turn) * 3 * BLOCK_BYTES as u64, BLOCK_BYTES)?;
+            copies.copy(write, u64::from(turn) * 3 * BLOCK_BYTES as u64, BLOCK_BYTES)?;
         }
         let ns = start.elapsed() / SMALL_COPIES;
         *latency = u64::try_from(ns.as_nanos()).unwrap_or(u64::MAX);
     }
     let raw_bps = raw(&file, budget / 4)?;
     Ok(StorageProbe {
-        path: channel.path(),
+        path: copies.channel.path(),
+        request_bytes,
         bps,
         latency_ns,
         raw_bps,
         limits: what_limits(&file),
     })
+}
+
+/// The smallest request that is nearly as fast as the fastest, out and in taken together.
+fn best_request(
+    file: &SpillFile,
+    seals: &Arc<Seals>,
+    options: &StorageOptions,
+    budget: Duration,
+) -> Result<u32, RuntimeError> {
+    let mut found = Vec::new();
+    // Each is measured in both directions.
+    let slice = budget.div_f64(2.0 * REQUESTS.len() as f64);
+    for request_bytes in REQUESTS {
+        let options = StorageOptions {
+            request_bytes: Some(request_bytes),
+            ..*options
+        };
+        let [out, r#in] = Copies::new(file, seals, &options)?.rates(slice)?;
+        found.push((request_bytes, 1.0 / (1.0 / out + 1.0 / r#in)));
+    }
+    let best = found.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let smallest = found.iter().find(|(_, rate)| *rate >= AS_GOOD * best);
+    Ok(smallest.map_or(REQUEST_BYTES, |(bytes, _)| *bytes))
+}
+
+/// Copies between a buffer and the file.
+struct Copies {
+    channel: Channel,
+    bytes: Vec<u8>,
+}
+
+impl Copies {
+    fn new(
+        file: &SpillFile,
+        seals: &Arc<Seals>,
+        options: &StorageOptions,
+    ) -> Result<Self, RuntimeError> {
+        Ok(Self {
+            channel: Channel::new(file, seals, options)?,
+            bytes: vec![0x5a; COPY_BYTES],
+        })
+    }
+
+    fn copy(&mut self, write: bool, slot: u64, length: usize) -> Result<(), RuntimeError> {
+        let buffer = NonNull::from(&mut self.bytes[..length]).cast();
+        let copied = match write {
+            // SAFETY: the buffer is this one's own and as long; the file is the probe's own.
+            true => unsafe { self.channel.write(slot, buffer, length) },
+            // SAFETY: as above.
+            false => unsafe { self.channel.read(slot, buffer, length) },
+        };
+        copied.map_err(|error| RuntimeError::system("measure the spill file")(error.errno))
+    }
+
+    /// Bytes per second out and in, each measured for about so long.
+    fn rates(&mut self, time: Duration) -> Result<[f64; 2], RuntimeError> {
+        let mut rate = |write| rate_of(time, COPY_BYTES, |slot| self.copy(write, slot, COPY_BYTES));
+        Ok([rate(true)?, rate(false)?])
+    }
 }
 
 /// Bytes per second of copies that walk through the file, for about so long.

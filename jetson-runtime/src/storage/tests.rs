@@ -20,7 +20,7 @@ fn options(integrity: Integrity, path: IoPath) -> StorageOptions {
     StorageOptions {
         integrity,
         path,
-        request_bytes: REQUEST,
+        request_bytes: Some(REQUEST),
         depth: 3,
         memory_backed: false,
     }

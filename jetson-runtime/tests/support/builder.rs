@@ -67,6 +67,7 @@ impl Builder {
                 TensorKind::Activation
             },
             persistent,
+            fixed: false,
         });
         TensorId::from_index(self.skeleton.tensors.len() - 1)
     }

@@ -1,10 +1,11 @@
 //! Colouring: which page each stay gets.
 //!
 //! In: stays in the order of their claims, and a number of pages. Out: a page for each, such that
-//! stays that meet have different pages, and tails have the pages of their heads. Any such
+//! stays that meet have different pages, tails have the pages of their heads, and all stays of a
+//! fixed piece the same. Any such
 //! colouring is sound: who waits for whom is worked out from it afterwards.
 //!
-//! Method: claims in order, each among the pages that are free, not reserved for a tail too soon,
+//! Method: claims in order, each among the pages that are free, not reserved too soon,
 //! and freed by outs that the schedule lets the claimant wait for anyway. The counts of pages say
 //! that there are enough of these, tails apart. Of them the ones go first that others could not
 //! use without a wait. A claim that finds too few exchanges what pages have held since a moment at
@@ -13,6 +14,7 @@
 use super::Effort;
 use super::exchange::make_room;
 use super::occupancy::{Occupancy, Offer};
+use super::reserved;
 use super::stays::{Claimant, Position, Stay, StayId, Stays};
 use crate::count::to_u32;
 use crate::tricks::Tricks;
@@ -60,8 +62,8 @@ struct Colouring<'a> {
     choice: Choice,
     /// How many outs steps, and ins, know to be complete.
     known: [i64; 2],
-    /// The first page of the heads, by their numbers.
-    page_of_head: Vec<u32>,
+    /// The page of each stay for which one is reserved.
+    page_of: Vec<Option<u32>>,
 }
 
 /// The page of each stay; `None` if no colouring with so many pages was found.
@@ -76,9 +78,9 @@ pub(super) fn colour(
         effort,
         choice,
         known: [i64::MIN; 2],
-        page_of_head: Vec::new(),
+        page_of: vec![None; stays.all.len()],
     };
-    colouring.place_heads(pages)?;
+    colouring.place_reserved(stays, pages)?;
     for group in &stays.groups {
         let ids: Vec<StayId> = (group.first..group.first + group.count).collect();
         colouring.place(&ids)?;
@@ -87,60 +89,36 @@ pub(super) fn colour(
 }
 
 impl Colouring<'_> {
-    /// Heads come first: those that stay for good, then those whose tails come last.
-    fn place_heads(&mut self, pages: u32) -> Option<()> {
-        let stays = self.pages.stays;
-        let is_head = |stay: &&Stay| stay.by == Claimant::Head;
-        // Heads are the first stays of all.
-        let heads = stays.iter().take_while(is_head).count();
-        if heads > pages as usize {
-            return None;
-        }
-        let mut tail_of: Vec<Option<StayId>> = vec![None; heads];
-        for (id, stay) in (0..).zip(stays) {
-            if let Some(head) = stay.head {
-                tail_of[head as usize] = Some(id);
-            }
-        }
-        // What leaves at once, and returns at once, stays together.
-        let next = |id: StayId| {
-            let (a, b) = (&stays[id as usize - 1], &stays[id as usize]);
-            let tails = [id - 1, id].map(|id| tail_of[id as usize]);
-            let together = match tails {
-                [None, None] => true,
-                [Some(a), Some(b)] => {
-                    b == a + 1 && stays[a as usize].claim == stays[b as usize].claim
-                }
-                _ => false,
+    /// Those whose page is known beforehand: see `reserved`.
+    fn place_reserved(&mut self, stays: &Stays<'_>, pages: u32) -> Option<()> {
+        let is_head = |id: StayId| stays.all[id as usize].by == Claimant::Head;
+        let mut heads = 0;
+        for chain in reserved::chains(stays, self.choice.preference) {
+            let runs = if is_head(chain.stays[0]) {
+                // All of them are there at the same time.
+                let run = (heads, chain.count);
+                heads += chain.count;
+                (heads <= pages).then_some(vec![run])?
+            } else {
+                self.effort.spend(self.pages.len());
+                self.pages.runs_for(&chain, self.choice.preference)?
             };
-            (a.until, a.label) == (b.until, b.label) && together
-        };
-        let mut lots: Vec<Lot> = Vec::new();
-        for id in 0..to_u32(heads) {
-            match lots.last_mut() {
-                Some(lot) if next(id) => lot.count += 1,
-                _ => lots.push(Lot {
-                    first: id,
-                    count: 1,
-                }),
+            let mut done = 0;
+            for (page, count) in runs {
+                self.pages.isolate(page, count);
+                for &stay in &chain.stays {
+                    let first = stay + done;
+                    if is_head(first) {
+                        self.pages.take(page, count, first);
+                    } else {
+                        self.pages.reserve(page, count, first);
+                    }
+                    for at in 0..count {
+                        self.page_of[(first + at) as usize] = Some(page + at);
+                    }
+                }
+                done += count;
             }
-        }
-        let claim = |lot: &Lot| {
-            tail_of[lot.first as usize].map_or(Position::MAX, |id| stays[id as usize].claim)
-        };
-        lots.sort_by_key(|lot| (core::cmp::Reverse(claim(lot)), lot.first));
-        self.page_of_head = vec![0; heads];
-        let mut page = 0;
-        for lot in lots {
-            self.pages.isolate(page, lot.count);
-            self.pages.take(page, lot.count, lot.first);
-            if let Some(tail) = tail_of[lot.first as usize] {
-                self.pages.reserve(page, tail);
-            }
-            for at in 0..lot.count {
-                self.page_of_head[(lot.first + at) as usize] = page + at;
-            }
-            page += lot.count;
         }
         Some(())
     }
@@ -152,7 +130,9 @@ impl Colouring<'_> {
         let claimant = usize::from(matches!(first.by, Claimant::In(_)));
         self.known[claimant] = self.known[claimant].max(first.known);
         let longest = ids.iter().map(|&id| self.pages.stay(id).until).max()?;
-        if longest != Position::MAX && self.choice.preference == Preference::Runs {
+        let reserved = self.page_of[ids[0] as usize].is_some();
+        let for_good = longest == Position::MAX;
+        if !reserved && !for_good && self.choice.preference == Preference::Runs {
             // One run for all of them, if one is free for long enough.
             let stay = Stay {
                 until: longest,
@@ -167,20 +147,20 @@ impl Colouring<'_> {
                 return Some(());
             }
         }
-        // Neighbours that leave together, and tails of neighbours.
+        // Neighbours that leave together, and those for whom neighbours are reserved.
         let stays = self.pages.stays;
-        let next = |stay: &Stay| stay.head.map(|head| self.page_of_head[head as usize] + 1);
-        let page = |stay: &Stay| stay.head.map(|head| self.page_of_head[head as usize]);
+        let page = |id: StayId| self.page_of[id as usize];
+        let ends = |id: StayId| (stays[id as usize].until, stays[id as usize].label);
         let alike =
-            |a: &Stay, b: &Stay| (a.until, a.label) == (b.until, b.label) && next(a) == page(b);
+            |a: StayId, b: StayId| ends(a) == ends(b) && page(a).map(|page| page + 1) == page(b);
         let parts: Vec<(Option<u32>, Lot)> = ids
-            .chunk_by(|&a, &b| alike(&stays[a as usize], &stays[b as usize]))
+            .chunk_by(|&a, &b| alike(a, b))
             .map(|part| {
                 let lot = Lot {
                     first: part[0],
                     count: to_u32(part.len()),
                 };
-                (page(&stays[part[0] as usize]), lot)
+                (page(part[0]), lot)
             })
             .collect();
         for (page, lot) in parts {

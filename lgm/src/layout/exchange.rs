@@ -30,7 +30,7 @@ pub(super) fn make_room(
     }
     let suits = |extent: &Extent| {
         pages.reserved_from(extent) >= stay.until
-            && !(known && pages.wait_of_tail(extent, stay.label) > 0)
+            && !(known && pages.wait_of_reserved(extent, stay.label) > 0)
     };
     let mut wanted: Vec<(Position, u32)> = pages
         .extents()
@@ -81,7 +81,7 @@ type Keep = (usize, usize);
 fn exchangeable(pages: &Occupancy<'_>, (wanted, free): (u32, u32), known: bool) -> Option<Keep> {
     let (wanted, free) = (pages.extent(wanted), pages.extent(free));
     let holder = pages.movable(wanted)?;
-    let too_late = known && pages.wait_of_tail(free, holder.label) > 0;
+    let too_late = known && pages.wait_of_reserved(free, holder.label) > 0;
     if pages.reserved_from(free) < holder.until || too_late {
         return None;
     }
@@ -97,21 +97,23 @@ fn exchange(pages: &mut Occupancy<'_>, (a, b): (u32, u32), (keep_a, keep_b): (us
 }
 
 impl Occupancy<'_> {
-    /// Who had an extent last, unless that is a head or a tail, which cannot be moved.
+    /// Who had an extent last, unless that is a head, a tail or fixed, which cannot be moved.
     fn movable(&self, extent: &Extent) -> Option<&Stay> {
         let holder = self.stay(*extent.occupants.last()?);
-        (holder.by != Claimant::Head && holder.head.is_none()).then_some(holder)
+        let stuck = holder.by == Claimant::Head || holder.head.is_some() || holder.fixed;
+        (!stuck).then_some(holder)
     }
 
     /// How many occupants two pages, the second of which is free, had had at the last moment at
     /// which both were free; if `known`, at which each could take over from the other without
-    /// another wait. Heads have been there from the start and cannot be exchanged.
+    /// another wait. Heads have been there from the start and cannot be exchanged, nor can what is
+    /// fixed.
     fn both_free(&self, a: &[StayId], b: &[StayId], known: bool) -> Option<(usize, usize)> {
         let (mut in_a, mut in_b) = (a.len().checked_sub(1)?, b.len());
         // Free from the end of the occupant before to the claim of the one behind.
         let gap = |of: &[StayId], at: usize| {
             let behind = of.get(at).map(|&id| self.stay(id));
-            if behind.is_some_and(|stay| stay.by == Claimant::Head) {
+            if behind.is_some_and(|stay| stay.by == Claimant::Head || stay.fixed) {
                 return None;
             }
             let since = of[..at].last().map_or(0, |&id| self.stay(id).until);

@@ -17,8 +17,9 @@ pub(super) struct Extent {
     pub(super) occupants: Vec<StayId>,
     /// Since when it is free, and the label that it was freed with.
     pub(super) freed: (Position, i64),
-    /// The tail that the first page is reserved for, and the next page for the next one.
-    pub(super) tail: Option<StayId>,
+    /// Who the first page is reserved for, the last to claim it first, and the next page for the
+    /// next ones.
+    pub(super) reserved: Vec<StayId>,
 }
 
 /// The pages of an arena, and the stays that have been given one.
@@ -40,9 +41,9 @@ pub(super) struct Offer {
     pub(super) count: u32,
     /// The label that it was freed with.
     pub(super) label: i64,
-    /// From when on it is reserved for a tail.
+    /// From when on it is reserved.
     pub(super) reserved_from: Position,
-    /// How many more outs have to be waited for, here or by the tail, than the schedule says.
+    /// How many more outs have to be waited for, here or by whom it is reserved for, than the schedule says.
     pub(super) wait: i64,
 }
 
@@ -52,7 +53,7 @@ impl<'a> Occupancy<'a> {
             count: pages,
             occupants: Vec::new(),
             freed: (0, KNOWN),
-            tail: None,
+            reserved: Vec::new(),
         };
         Self {
             stays,
@@ -111,7 +112,7 @@ impl<'a> Occupancy<'a> {
             count: extent.count - kept,
             occupants: extent.occupants.iter().map(|&id| id + kept).collect(),
             freed: extent.freed,
-            tail: extent.tail.map(|tail| tail + kept),
+            reserved: extent.reserved.iter().map(|&id| id + kept).collect(),
         };
         extent.count = kept;
         if self.free.contains(&first) {
@@ -129,6 +130,7 @@ impl<'a> Occupancy<'a> {
             let stay = self.stay(id);
             let extent = self.extents.get_mut(&page).expect("an extent begins here");
             extent.occupants.push(id);
+            extent.reserved.pop_if(|next| *next == id);
             let count = extent.count;
             self.set_freed(page, (stay.until, stay.label));
             (page, id) = (page + count, id + count);
@@ -156,24 +158,31 @@ impl<'a> Occupancy<'a> {
         }
     }
 
-    /// Reserves pages of one extent for consecutive tails.
-    pub(super) fn reserve(&mut self, page: u32, tail: StayId) {
-        let extent = self.extents.get_mut(&page).expect("an extent begins here");
-        extent.tail = Some(tail);
+    /// Reserves consecutive pages, at the ends of which extents begin and end, for consecutive
+    /// stays.
+    pub(super) fn reserve(&mut self, page: u32, count: u32, first: StayId) {
+        let stays = self.stays;
+        for (&at, extent) in self.extents.range_mut(page..page + count) {
+            let id = first + (at - page);
+            let claim = |id: StayId| stays[id as usize].claim;
+            let later = extent
+                .reserved
+                .partition_point(|&other| claim(other) > claim(id));
+            extent.reserved.insert(later, id);
+        }
     }
 
-    /// From when on an extent is reserved for tails; the end of positions if it is not.
+    /// From when on an extent is reserved; the end of positions if it is not.
     pub(super) fn reserved_from(&self, extent: &Extent) -> Position {
-        extent
-            .tail
-            .map_or(Position::MAX, |tail| self.stay(tail).claim)
+        let next = extent.reserved.last();
+        next.map_or(Position::MAX, |&next| self.stay(next).claim)
     }
 
-    /// How many outs too many the tail of a page has to wait for if a stay leaves it with a label.
-    pub(super) fn wait_of_tail(&self, extent: &Extent, label: i64) -> i64 {
-        extent
-            .tail
-            .map_or(0, |tail| wait_beyond(label, self.stay(tail).known))
+    /// How many outs too many whom a page is reserved for has to wait for if a stay leaves it with
+    /// a label.
+    pub(super) fn wait_of_reserved(&self, extent: &Extent, label: i64) -> i64 {
+        let next = extent.reserved.last();
+        next.map_or(0, |&next| wait_beyond(label, self.stay(next).known))
     }
 
     /// The extents that are free.
@@ -192,7 +201,7 @@ impl<'a> Occupancy<'a> {
                 count: extent.count,
                 label: extent.freed.1,
                 reserved_from,
-                wait: own.max(self.wait_of_tail(extent, stay.label)),
+                wait: own.max(self.wait_of_reserved(extent, stay.label)),
             })
         })
     }

@@ -48,6 +48,8 @@ pub(crate) struct Stay {
     pub(crate) known: i64,
     /// For a tail, its head.
     pub(crate) head: Option<StayId>,
+    /// Whether all stays of its piece must have the same page.
+    pub(crate) fixed: bool,
 }
 
 /// Stays that are claimed together: consecutive pieces of one tensor.
@@ -74,6 +76,10 @@ pub(crate) struct Stays<'a> {
     pub(crate) accesses: Vec<Vec<StayId>>,
     /// For each tensor, the stays of its pieces at the boundary.
     pub(crate) home: Vec<Vec<StayId>>,
+    /// For each piece of a tensor with a fixed address, all its stays, in the order of their claims.
+    pub(crate) fixed: Vec<Vec<StayId>>,
+    /// For each tensor, where its pieces begin in `fixed`.
+    first_fixed: Vec<Option<usize>>,
 }
 
 impl<'a> Stays<'a> {
@@ -95,7 +101,14 @@ impl<'a> Stays<'a> {
             groups: Vec::new(),
             accesses: vec![Vec::new(); graph.skeleton.accesses.len()],
             home: Vec::new(),
+            fixed: Vec::new(),
+            first_fixed: vec![None; graph.skeleton.tensors.len()],
         };
+        for (tensor, node) in graph.held(Holding::Paged).filter(|(_, node)| node.fixed) {
+            stays.first_fixed[tensor.index()] = Some(stays.fixed.len());
+            let pieces = stays.fixed.len() + node.pieces as usize;
+            stays.fixed.resize(pieces, Vec::new());
+        }
         let mut now = stays.heads();
         stays.go_round(&mut now);
         stays
@@ -183,14 +196,18 @@ impl<'a> Stays<'a> {
                 let (until, label) = end.unwrap_or((Position::MAX, KNOWN));
                 now[tensor.index()][piece as usize] = to_u32(self.all.len());
                 let by = Claimant::Head;
-                self.all.push(Stay {
-                    by,
-                    claim: 0,
-                    until,
-                    label,
-                    known: KNOWN,
-                    head: None,
-                });
+                self.push(
+                    (tensor, piece),
+                    Stay {
+                        by,
+                        claim: 0,
+                        until,
+                        label,
+                        known: KNOWN,
+                        head: None,
+                        fixed: node.fixed,
+                    },
+                );
             }
         }
         now
@@ -256,19 +273,28 @@ impl<'a> Stays<'a> {
             assert!(head != Some(AWAY), "a stay that crosses the cut has a head");
             let (until, label) = end.unwrap_or((Position::MAX, KNOWN));
             now[tensor.index()][piece as usize] = to_u32(self.all.len());
-            self.all.push(Stay {
+            let stay = Stay {
                 by,
                 claim,
                 until,
                 label,
                 known,
                 head,
-            });
+                fixed: self.graph.node(tensor).fixed,
+            };
+            self.push((tensor, piece), stay);
         }
         self.groups.push(Group {
             first,
             count: pieces.count,
         });
+    }
+
+    fn push(&mut self, (tensor, piece): (TensorId, u32), stay: Stay) {
+        if let Some(first) = self.first_fixed[tensor.index()] {
+            self.fixed[first + piece as usize].push(to_u32(self.all.len()));
+        }
+        self.all.push(stay);
     }
 
     fn record_accesses(&mut self, step: u32, now: &[Vec<StayId>]) {

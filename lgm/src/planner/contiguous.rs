@@ -16,6 +16,13 @@ pub(super) fn plan(
     page: PageBytes,
     below_ns: u64,
 ) -> Result<Found, PlanError> {
+    let fixed = request.skeleton.tensors.iter().filter(|t| t.fixed).count();
+    if fixed > 0 {
+        return Err(PlanError::Fixed {
+            policy: request.policy.name(),
+            count: fixed,
+        });
+    }
     let graph = best_graph(request, page.min(packed::POOL_OF));
     let pool = Pool::pack(&graph);
     let need = Need::largest(request.skeleton, &graph, &pool, request.policy);

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `paged` | plans on pages |
 //! | `contiguous` | plans in one contiguous arena |
-//! | `portfolio` | what published policies choose, where that is faster |
+//! | `portfolio` | what other policies lead to, where that is faster |
 //! | `ground` | what a plan on pages stands on |
 //! | `need` | what an op needs, and why there is no plan |
 
@@ -88,6 +88,9 @@ pub fn plan_with(request: &Request<'_>, tricks: Tricks) -> Result<Planned, PlanE
         paged::plan(request, page, tricks, u64::MAX)
     };
     let found = match request.policy {
+        Policy::Vtensor if tricks.packed => {
+            found.map(|found| portfolio::or_packed(request, page, found))
+        }
         Policy::Portfolio if tricks.seeds => portfolio::improve(request, page, found),
         _ => found,
     };

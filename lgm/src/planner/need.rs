@@ -16,6 +16,17 @@ pub enum PlanError {
     /// The skeleton is not sound.
     #[error("the iteration cannot be planned: {0}")]
     Skeleton(String),
+    /// The policy moves whole tensors to other addresses, and some may not change theirs.
+    #[error(
+        "policy `{policy}` gives tensors another address each time, but {count} may not change \
+         theirs. Use `vtensor`, or another policy on pages"
+    )]
+    Fixed {
+        /// The policy.
+        policy: &'static str,
+        /// How many tensors have fixed addresses.
+        count: usize,
+    },
     /// An op does not fit.
     #[error("{need}; the budget is {budget}. Give at least {}{}", need.all(), need.or_smaller())]
     OpTooLarge {

@@ -22,7 +22,9 @@ use crate::tricks::Tricks;
 
 /// Thousandths of the pages that schedules leave free, so that they have a layout, and one that
 /// makes nobody wait.
-const RETREATS: [i64; 13] = [0, 2, 4, 8, 16, 30, 60, 100, 150, 220, 300, 400, 500];
+const RETREATS: [i64; 17] = [
+    0, 2, 4, 8, 16, 30, 45, 60, 80, 100, 125, 150, 185, 220, 300, 400, 500,
+];
 /// Work on the layouts of each retreat, about a tenth of a second, and so much more for each move.
 const EFFORT: u64 = 6_000_000;
 const EFFORT_PER_MOVE: u64 = 500;

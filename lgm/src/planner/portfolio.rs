@@ -1,8 +1,12 @@
-//! A portfolio: the planner, and what the published policies choose.
+//! Portfolios: the planner's program on pages, and those that other policies lead to.
 //!
-//! In: the planner's own program. Out: the fastest of it and of those that the published policies
-//! and `whole` lead to, each by its own rules, on pages and in a contiguous arena. So no policy is
-//! ever faster, nor has a plan where this one has none. Only who promises to be faster is laid out.
+//! In: the planner's own program. Out: the fastest of it and of others. Only who promises to be
+//! faster is laid out.
+//!
+//! - `portfolio` looks at the published policies and `whole`, each by its own rules, on pages and in
+//!   a contiguous arena. So no policy is ever faster, nor has a plan where this one has none.
+//! - `vtensor` looks at `whole` in a contiguous arena where the budget is few pages: there rounding
+//!   to pages may cost more than moving whole tensors does.
 
 use vtensor::PageBytes;
 
@@ -10,6 +14,26 @@ use super::need::PlanError;
 use super::{Found, Request, contiguous, paged};
 use crate::policy::Policy;
 use crate::tricks::Tricks;
+
+/// Budgets of fewer pages are few.
+const PAGES_FEW: u64 = 400;
+
+/// The faster one of what is there and of whole tensors in a contiguous arena.
+pub(super) fn or_packed(request: &Request<'_>, page: PageBytes, own: Found) -> Found {
+    if request.budget.0 / page.get() >= PAGES_FEW || own.iteration_ns() <= good_ns(request) {
+        return own;
+    }
+    let request = Request {
+        policy: Policy::Whole,
+        ..*request
+    };
+    contiguous::plan(&request, page, own.iteration_ns()).unwrap_or(own)
+}
+
+/// What takes no longer is good enough.
+fn good_ns(request: &Request<'_>) -> u64 {
+    request.skeleton.compute_ns() / 100 * 101
+}
 
 /// The fastest of what is there and what others lead to.
 pub(super) fn improve(

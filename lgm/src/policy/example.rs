@@ -34,6 +34,7 @@ impl Example {
             bytes: Bytes(pages * PageBytes::MIN.get()),
             kind: TensorKind::Activation,
             persistent: false,
+            fixed: false,
         };
         let mut skeleton = Skeleton {
             tensors: pages.iter().map(tensor).collect(),

@@ -153,7 +153,7 @@ impl Walk<'_, '_> {
             prefetch(&mut moves, with);
         }
         let schedule = Schedule::new(task.graph, task.pages, moves, task.capacity, task.link);
-        let schedule = schedule.ok()?;
+        let schedule = schedule.ok().filter(|made| made.timeline.steady)?;
         Some(Point {
             waits: waits(task, &schedule),
             recipe,

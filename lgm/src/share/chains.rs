@@ -16,6 +16,7 @@ use crate::skeleton::Skeleton;
 struct End {
     chain: usize,
     persistent: bool,
+    fixed: bool,
     /// Where the next tensor may begin, from the start of the chain.
     at: u64,
     /// When the tensors in the last page are used.
@@ -45,7 +46,7 @@ pub(super) fn chains(
         let mut best: Option<(bool, u64, usize)> = None;
         if paged && !bytes.is_multiple_of(page) {
             for (at, end) in ends.iter().enumerate() {
-                if end.persistent != row.persistent {
+                if (end.persistent, end.fixed) != (row.persistent, row.fixed) {
                     continue;
                 }
                 let filled = end.at % page;
@@ -77,6 +78,7 @@ pub(super) fn chains(
             ends.push(End {
                 chain,
                 persistent: row.persistent,
+                fixed: row.fixed,
                 at: at + bytes,
                 steps: steps_behind,
             });

@@ -216,6 +216,7 @@ impl Units {
             bytes: vtensor::Bytes(bytes),
             kind: first.kind,
             persistent: first.persistent,
+            fixed: first.fixed,
         });
         self.parts.push(parts);
     }

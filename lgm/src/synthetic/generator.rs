@@ -289,6 +289,7 @@ impl Generator {
             bytes,
             kind,
             persistent,
+            fixed: false,
         });
         id
     }

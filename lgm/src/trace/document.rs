@@ -177,7 +177,7 @@ struct TensorObject<'a>(&'a mut Reader, usize);
 impl<'de> Object<'de> for TensorObject<'_> {
     const WHAT: &'static str = "a tensor";
     const REQUIRED: &'static [&'static str] = &["id", "bytes", "kind"];
-    const OPTIONAL: &'static [&'static str] = &["persistent", "name"];
+    const OPTIONAL: &'static [&'static str] = &["persistent", "fixed", "name"];
 
     fn at(&mut self, key: Option<&'static str>) {
         self.0.place.key = key;
@@ -189,6 +189,7 @@ impl<'de> Object<'de> for TensorObject<'_> {
                 bytes: Bytes(0),
                 kind: TensorKind::Activation,
                 persistent: false,
+                fixed: false,
             });
         }
     }
@@ -218,6 +219,7 @@ impl<'de> Object<'de> for TensorObject<'_> {
             }
             "kind" => tensor.kind = map.next_value_seed(Word(&KIND_NAMES))?,
             "persistent" => tensor.persistent = map.next_value()?,
+            "fixed" => tensor.fixed = map.next_value()?,
             "name" => tensor.name = map.next_value_seed(Name)?,
             _ => unreachable!("only the keys above"),
         }

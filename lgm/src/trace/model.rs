@@ -52,6 +52,8 @@ pub struct Tensor {
     pub kind: TensorKind,
     /// Whether it is live before and after the step.
     pub persistent: bool,
+    /// Whether its address may never change while it lives.
+    pub fixed: bool,
 }
 
 /// The lists of ids that an op has.

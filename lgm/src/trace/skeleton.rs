@@ -100,6 +100,7 @@ impl Trace {
                 bytes: tensor.bytes,
                 kind: tensor.kind,
                 persistent: tensor.persistent,
+                fixed: tensor.fixed,
             });
             Some(TensorId::from_index(mapped.skeleton.tensors.len() - 1))
         })

@@ -97,6 +97,9 @@ impl Serialize for TensorRow<'_> {
         if tensor.persistent {
             map.serialize_entry("persistent", &true)?;
         }
+        if tensor.fixed {
+            map.serialize_entry("fixed", &true)?;
+        }
         if !tensor.name.is_empty() {
             map.serialize_entry("name", &tensor.name)?;
         }

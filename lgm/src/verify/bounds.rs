@@ -137,7 +137,9 @@ fn steps(skeleton: &Skeleton, program: &Program) -> Verdict {
     Ok(())
 }
 
+/// Places lie in their windows, and what has a fixed address has one place.
 fn places(skeleton: &Skeleton, program: &Program) -> Verdict {
+    let mut fixed: Vec<Option<Place>> = vec![None; skeleton.tensors.len()];
     for index in 0..skeleton.ops.len() {
         let op = OpIndex::from_index(index);
         let first = skeleton.ops[index].first_access as usize;
@@ -146,6 +148,18 @@ fn places(skeleton: &Skeleton, program: &Program) -> Verdict {
             let bytes = skeleton.tensor(access.tensor).bytes;
             let at = At::Step(StepIndex::from_index(index));
             inside(program, at, access.tensor, place, bytes)?;
+            if !skeleton.tensor(access.tensor).fixed {
+                continue;
+            }
+            let first = *fixed[access.tensor.index()].get_or_insert(place);
+            if first != place {
+                let message = format!(
+                    "tensor {} may not change its address, but is at offset {} of window {} after \
+                     offset {} of window {}",
+                    access.tensor, place.offset, place.window, first.offset, first.window
+                );
+                return refuse(Rule::V12, at, message);
+            }
         }
     }
     Ok(())

@@ -51,6 +51,7 @@ impl Builder {
             bytes: Bytes(bytes),
             kind: TensorKind::Activation,
             persistent,
+            fixed: false,
         });
         id
     }

@@ -9,6 +9,7 @@ use jetson_runtime::{
     StorageProbe, System, storage,
 };
 use serde::Serialize;
+use vtensor::Bytes;
 
 use super::{Answer, probe_gpu};
 use crate::args::ProbeArgs;
@@ -24,6 +25,8 @@ const TIME: Duration = Duration::from_secs(1);
 struct Way {
     path: &'static str,
     encrypted: bool,
+    /// The smallest request that is nearly as fast as any.
+    request_bytes: u32,
     out_bytes_per_s: f64,
     in_bytes_per_s: f64,
     out_latency_ns: u64,
@@ -37,7 +40,6 @@ struct Way {
 #[derive(Clone, Debug, Serialize)]
 struct ProbeReport {
     folder: PathBuf,
-    request_bytes: u32,
     depth: u32,
     raw_out_bytes_per_s: f64,
     raw_in_bytes_per_s: f64,
@@ -121,7 +123,6 @@ fn measure(
     let defaults = StorageOptions::default();
     let mut report = ProbeReport {
         folder: folder.into(),
-        request_bytes: defaults.request_bytes,
         depth: defaults.depth,
         raw_out_bytes_per_s: 0.0,
         raw_in_bytes_per_s: 0.0,
@@ -167,6 +168,7 @@ impl ProbeReport {
         self.ways.push(Way {
             path: probe.path,
             encrypted: integrity == Integrity::Encrypt,
+            request_bytes: probe.request_bytes,
             out_bytes_per_s: probe.bps[0],
             in_bytes_per_s: probe.bps[1],
             out_latency_ns: probe.latency_ns[0],
@@ -180,24 +182,33 @@ impl ProbeReport {
 fn table(report: &ProbeReport) -> String {
     let gb = |bps: f64| format!("{:.2} GB/s", bps / 1e9);
     let mut text = format!(
-        "{}: requests of {} KiB, {} in flight; a copy of 8 MiB at a time.\n\n",
+        "{}: {} requests in flight, each of the size that was measured to do; a copy of 8 MiB at a \
+         time.\n\n",
         report.folder.display(),
-        report.request_bytes >> 10,
         report.depth
     );
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{:<14}{:<10}{:>12}{:>12}{:>12}{:>12}{:>14}{:>14}",
-        "path", "sealed", "out", "in", "out, 4 KiB", "in, 4 KiB", "out over raw", "in over raw"
+        "{:<14}{:<10}{:>10}{:>12}{:>12}{:>12}{:>12}{:>14}{:>14}",
+        "path",
+        "sealed",
+        "request",
+        "out",
+        "in",
+        "out, 4 KiB",
+        "in, 4 KiB",
+        "out over raw",
+        "in over raw"
     );
     for way in &report.ways {
         let us = |ns: u64| format!("{} µs", ns / 1000);
         let _ = writeln!(
             text,
-            "{:<14}{:<10}{:>12}{:>12}{:>12}{:>12}{:>14.2}{:>14.2}",
+            "{:<14}{:<10}{:>10}{:>12}{:>12}{:>12}{:>12}{:>14.2}{:>14.2}",
             way.path,
             if way.encrypted { "AES-256" } else { "CRC-32C" },
+            Bytes(way.request_bytes.into()).to_string(),
             gb(way.out_bytes_per_s),
             gb(way.in_bytes_per_s),
             us(way.out_latency_ns),
@@ -208,7 +219,7 @@ fn table(report: &ProbeReport) -> String {
     }
     let _ = writeln!(
         text,
-        "{:<24}{:>12}{:>12}\n\nraw: direct requests of 1 MiB, one after the other, right after \
+        "{:<34}{:>12}{:>12}\n\nraw: direct requests of 1 MiB, one after the other, right after \
          each way; above is the best.",
         "raw",
         gb(report.raw_out_bytes_per_s),

@@ -164,6 +164,7 @@ mod tests {
                 bytes: Bytes(SIZE),
                 kind: TensorKind::Activation,
                 persistent: false,
+                fixed: false,
             });
         }
         for (reads, writes, allocs, frees) in [

@@ -65,6 +65,12 @@ pub struct RunReport {
     pub predicted_step_unkept_s: Option<f64>,
     /// Seconds of a frozen step with a full batch after another one, the median.
     pub measured_step_s: Option<f64>,
+    /// CPU seconds of all threads in such a step, the median.
+    pub measured_step_cpu_s: Option<f64>,
+    /// Seconds that the ops of such a step computed when they were recorded.
+    pub step_compute_s: Option<f64>,
+    /// Seconds that the link is busy with its copies, at full speed.
+    pub step_transfer_s: Option<f64>,
     /// How many steps that is the median of, in one repeat.
     pub measured_steps: u64,
     /// Steps of the training.
@@ -92,10 +98,13 @@ impl RunReport {
             let mut seconds: Vec<f64> = repeats.iter().filter_map(time).collect();
             median(&mut seconds)
         };
-        let measured_step_s = some(&|repeat| {
-            let steps = repeat.steps_took.iter();
-            median(&mut steps.map(Duration::as_secs_f64).collect::<Vec<_>>())
-        });
+        let of_steps = |times: &dyn Fn(&Outcome) -> &[Duration]| {
+            some(&|repeat| {
+                let steps = times(repeat).iter();
+                median(&mut steps.map(Duration::as_secs_f64).collect::<Vec<_>>())
+            })
+        };
+        let measured_step_s = of_steps(&|repeat| &repeat.steps_took);
         let step = measured_step_s.map(Duration::from_secs_f64);
         let ns = |step: Duration| u64::try_from(step.as_nanos()).unwrap_or(u64::MAX);
         let per_day = first.written.zip(step);
@@ -129,6 +138,9 @@ impl RunReport {
             predicted_step_s: some(&|repeat| Some(repeat.predicted?.as_secs_f64())),
             predicted_step_unkept_s: some(&|repeat| Some(repeat.predicted_unkept?.as_secs_f64())),
             measured_step_s,
+            measured_step_cpu_s: of_steps(&|repeat| &repeat.steps_cpu),
+            step_compute_s: some(&|repeat| Some(repeat.step_compute?.as_secs_f64())),
+            step_transfer_s: some(&|repeat| Some(repeat.step_transfer?.as_secs_f64())),
             measured_steps: first.steps_took.len() as u64,
             steps: losses.len() as u64,
             repeats: repeats.len() as u64,
@@ -183,6 +195,9 @@ pub(super) mod samples {
             predicted_step_s: Some(0.02),
             predicted_step_unkept_s: None,
             measured_step_s: Some(0.025),
+            measured_step_cpu_s: Some(0.04),
+            step_compute_s: Some(0.018),
+            step_transfer_s: Some(0.012),
             measured_steps: 80,
             steps: 96,
             repeats: 1,
@@ -226,6 +241,9 @@ mod tests {
             "predicted_step_s",
             "predicted_step_unkept_s",
             "measured_step_s",
+            "measured_step_cpu_s",
+            "step_compute_s",
+            "step_transfer_s",
             "measured_steps",
             "steps",
             "repeats",
@@ -233,7 +251,7 @@ mod tests {
         ] {
             assert!(run.contains_key(key), "{key}");
         }
-        assert_eq!(run.len(), 25);
+        assert_eq!(run.len(), 28);
     }
 
     #[test]

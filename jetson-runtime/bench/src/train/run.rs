@@ -61,6 +61,12 @@ pub struct Outcome {
     pub results: Results,
     /// How long frozen steps with a full batch took that followed another one.
     pub steps_took: Vec<Duration>,
+    /// What all threads computed in each of them.
+    pub steps_cpu: Vec<Duration>,
+    /// How long the ops of such a step computed when they were recorded.
+    pub step_compute: Option<Duration>,
+    /// How long the link is busy with the copies of such a step, at its full speed.
+    pub step_transfer: Option<Duration>,
     /// How long such a step takes, as the cost model says; `None` if none was frozen.
     pub predicted: Option<Duration>,
     /// Why a kind of iteration was not frozen.
@@ -139,6 +145,7 @@ impl Task {
             losses: Vec::new(),
             correct: Vec::new(),
             steps_took: Vec::new(),
+            steps_cpu: Vec::new(),
             watching: Duration::ZERO,
         };
         for epoch in 0..self.course.epochs() {
@@ -169,6 +176,7 @@ struct Run<'a> {
     losses: Vec<u32>,
     correct: Vec<u32>,
     steps_took: Vec<Duration>,
+    steps_cpu: Vec<Duration>,
     /// Time that measuring memory took.
     watching: Duration,
 }
@@ -188,6 +196,7 @@ impl Run<'_> {
             self.losses.push(done.metrics.loss.to_bits());
             if steady && full && done.frozen {
                 self.steps_took.push(done.took);
+                self.steps_cpu.push(done.cpu);
             }
             steady = full && done.frozen;
             advance();
@@ -270,6 +279,13 @@ impl Run<'_> {
             budget,
             results,
             steps_took: self.steps_took,
+            steps_cpu: self.steps_cpu,
+            step_compute: training
+                .filter(|program| program.frozen)
+                .map(|program| Duration::from_nanos(program.compute_ns)),
+            step_transfer: training
+                .and_then(|program| program.moved)
+                .map(|moved| busy(&self.trainer.runtime().link(), moved)),
             predicted: training
                 .and_then(|program| program.predicted_ns)
                 .map(Duration::from_nanos),
@@ -290,4 +306,16 @@ impl Run<'_> {
         };
         Ok((self.trainer, outcome))
     }
+}
+
+/// How long a link is busy with so many bytes out and in.
+fn busy(link: &Link, [out, r#in]: [Bytes; 2]) -> Duration {
+    let out_s = out.0 as f64 / link.out_bps;
+    let in_s = r#in.0 as f64 / link.in_bps;
+    let seconds = if link.duplex {
+        out_s.max(in_s)
+    } else {
+        out_s + in_s
+    };
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }

@@ -107,7 +107,9 @@ fn notes(report: &TrainReport) -> String {
     for pair in rates.windows(2).skip(1) {
         let _ = writeln!(text, "{}", versus(pair[1], pair[0]));
     }
-    for run in &report.runs {
+    let unlimited = report.runs.first();
+    for run in report.runs.iter().skip(1) {
+        text += &work(run, unlimited);
         text += &storage(run);
     }
     for run in &report.runs {
@@ -116,6 +118,30 @@ fn notes(report: &TrainReport) -> String {
         }
     }
     text
+}
+
+/// What a step computes and copies, and what that takes of the CPU.
+fn work(run: &RunReport, unlimited: Option<&RunReport>) -> String {
+    let (Some(compute), Some(transfer)) = (run.step_compute_s, run.step_transfer_s) else {
+        return String::new();
+    };
+    let mut text = format!(
+        "{}: a step computes {}, and its copies keep the link busy for {}",
+        run.policy,
+        Seconds(compute),
+        Seconds(transfer)
+    );
+    let cpu = run.measured_step_cpu_s;
+    let before = unlimited.and_then(|run| run.measured_step_cpu_s);
+    if let Some((cpu, before)) = cpu.zip(before) {
+        let _ = write!(
+            text,
+            "; it takes {} of the CPU, {:+.1} % over no limit",
+            Seconds(cpu),
+            100.0 * (cpu / before - 1.0)
+        );
+    }
+    text + ".\n"
 }
 
 /// What a run kept in memory, and what it wrote to flash.
@@ -195,6 +221,19 @@ mod tests {
         let text = row(&other);
         assert!(
             text.contains("DIFFER") && text.contains("no limit"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn compute_and_copies_are_told_side_by_side() {
+        let (mut none, run) = (samples::run("none", 100.0), samples::run("vtensor", 100.0));
+        none.measured_step_cpu_s = Some(0.032);
+        let text = work(&run, Some(&none));
+        assert!(text.contains("computes 18.0 ms"), "{text}");
+        assert!(text.contains("busy for 12.0 ms"), "{text}");
+        assert!(
+            text.contains("40.0 ms of the CPU, +25.0 % over no limit"),
             "{text}"
         );
     }

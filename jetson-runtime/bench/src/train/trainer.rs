@@ -5,6 +5,8 @@
 
 use std::time::{Duration, Instant};
 
+use nix::time::{ClockId, clock_gettime};
+
 use jetson_runtime::{Config, ProgramKey, Runtime, RuntimeError};
 
 use super::kernels::loss::Metrics;
@@ -35,6 +37,8 @@ pub struct Done {
     pub metrics: Metrics,
     /// How long the iteration took, from before its beginning until its metrics were read.
     pub took: Duration,
+    /// What all threads of the process computed meanwhile.
+    pub cpu: Duration,
     /// Whether a frozen program ran it.
     pub frozen: bool,
 }
@@ -84,6 +88,7 @@ impl Trainer {
         key: ProgramKey,
         body: impl FnOnce(&mut Runtime, &Model) -> Result<Duration, RuntimeError>,
     ) -> Result<Done, RuntimeError> {
+        let cpu = cpu_time();
         let frozen_before = self.runtime.stats().frozen_iterations;
         let start = Instant::now();
         self.runtime.iteration_begin(key)?;
@@ -100,6 +105,7 @@ impl Trainer {
         Ok(Done {
             metrics,
             took: start.elapsed(),
+            cpu: cpu_time().saturating_sub(cpu),
             frozen: self.runtime.stats().frozen_iterations > frozen_before,
         })
     }
@@ -129,4 +135,10 @@ impl Trainer {
     pub const fn parts(&mut self) -> (&Model, &mut Runtime) {
         (&self.model, &mut self.runtime)
     }
+}
+
+/// What all threads of this process have computed.
+fn cpu_time() -> Duration {
+    let clock = ClockId::CLOCK_PROCESS_CPUTIME_ID;
+    clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
 }

@@ -1,0 +1,155 @@
+//! Reserved: stays whose pages are chosen before all others.
+//!
+//! Who is there when the circle begins comes back to the same page at its end, and a piece with a
+//! fixed address to the same page each time. In: stays. Out: *chains*, each of all stays that must
+//! have one page, and for a chain the pages that are free whenever it needs them.
+//!
+//! Method: heads first, since each needs a page of its own at the cut: those that stay for good,
+//! then those whose next claim comes last. Then fixed pieces in the order of their first claims.
+//! For those it is colouring with several intervals at once, for which no bound holds: pages come
+//! first that cost nobody a wait, then those that were left last.
+
+use core::cmp::Reverse;
+
+use super::colouring::Preference;
+use super::occupancy::{Extent, Occupancy, wait_beyond};
+use super::stays::{Claimant, Position, StayId, Stays};
+use crate::count::to_u32;
+
+/// Stays that must have one page, and those of neighbours that do the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Chain {
+    /// The stays of the first page, in the order of their claims; those of the next page have the
+    /// next numbers.
+    pub(super) stays: Vec<StayId>,
+    /// How many pages.
+    pub(super) count: u32,
+}
+
+/// All chains, in the order in which they get their pages.
+pub(super) fn chains(stays: &Stays<'_>, order: Preference) -> Vec<Chain> {
+    let all = &stays.all;
+    // Heads are the first stays of all.
+    let heads = all.iter().take_while(|stay| stay.by == Claimant::Head);
+    let free = heads.zip(0..).filter(|(stay, _)| !stay.fixed);
+    let mut single: Vec<Vec<StayId>> = free.map(|(_, id)| vec![id]).collect();
+    for (id, stay) in (0..).zip(all).filter(|(_, stay)| !stay.fixed) {
+        if let Some(head) = stay.head {
+            let at = single.binary_search_by_key(&head, |chain| chain[0]);
+            single[at.expect("a tail has a head")].push(id);
+        }
+    }
+    single.extend(
+        stays
+            .fixed
+            .iter()
+            .filter(|chain| !chain.is_empty())
+            .cloned(),
+    );
+    single.sort_unstable_by_key(|chain| chain[0]);
+    let same = |&a: &StayId, &b: &StayId| {
+        let (one, next) = (&all[a as usize], &all[b as usize]);
+        b == a + 1
+            && (one.claim, one.until, one.label) == (next.claim, next.until, next.label)
+            && one.fixed == next.fixed
+    };
+    let follows = |a: &Vec<StayId>, b: &Vec<StayId>| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+    };
+    let mut chains: Vec<Chain> = single
+        .chunk_by(follows)
+        .map(|neighbours| Chain {
+            stays: neighbours[0].clone(),
+            count: to_u32(neighbours.len()),
+        })
+        .collect();
+    let claim = |chain: &Chain, at: usize| {
+        let stay = chain.stays.get(at);
+        stay.map_or(Position::MAX, |&id| all[id as usize].claim)
+    };
+    let end = 2 * stays.graph.steps();
+    chains.sort_by_key(|chain| match all[chain.stays[0] as usize].by {
+        Claimant::Head => (0, Reverse(claim(chain, 1)), 0, chain.stays[0]),
+        _ => {
+            let length = chain.stays.iter().map(|&id| {
+                let stay = &all[id as usize];
+                stay.until.min(end) - stay.claim
+            });
+            let length = match order {
+                Preference::Tight => 0,
+                _ => length.sum::<Position>(),
+            };
+            let single = order != Preference::Late && chain.stays.len() == 1;
+            let group = 1 + u32::from(single);
+            (group, Reverse(length), claim(chain, 0), chain.stays[0])
+        }
+    });
+    chains
+}
+
+impl Occupancy<'_> {
+    /// Pages that are free whenever a chain needs them, as runs; `None` if there are too few.
+    /// `late` prefers those that were left last, otherwise the first come first.
+    pub(super) fn runs_for(&self, chain: &Chain, order: Preference) -> Option<Vec<(u32, u32)>> {
+        let mut fitting: Vec<_> = self
+            .extents()
+            .filter_map(|(page, extent)| {
+                let (wait, left) = self.fit(chain, extent)?;
+                let key = match order {
+                    Preference::Late => (wait, Reverse(left)),
+                    Preference::Tight => (0, Reverse(left)),
+                    Preference::Runs => (wait, Reverse(0)),
+                };
+                Some((key, page, extent.count))
+            })
+            .collect();
+        fitting.sort_unstable();
+        let mut runs = Vec::new();
+        let mut missing = chain.count;
+        for (_, page, count) in fitting {
+            let taken = count.min(missing);
+            runs.push((page, taken));
+            missing -= taken;
+            if missing == 0 {
+                return Some(runs);
+            }
+        }
+        None
+    }
+
+    /// How many outs too many a chain, or others because of it, have to wait for on an extent, and
+    /// when that was left before the first claim; `None` if it is not free at some time.
+    fn fit(&self, chain: &Chain, extent: &Extent) -> Option<(i64, Position)> {
+        let (mut wait, mut left) = (0, 0);
+        // From the last claim to the first.
+        let mut others = extent.reserved.iter().chain(extent.occupants.last());
+        let mut other = others.next();
+        let mut behind: Option<StayId> = None;
+        for &id in chain.stays.iter().rev() {
+            let stay = self.stay(id);
+            while let Some(&next) = other.filter(|&&next| self.stay(next).claim >= stay.claim) {
+                if behind.is_none_or(|last| self.stay(last).claim > self.stay(next).claim) {
+                    behind = Some(next);
+                }
+                other = others.next();
+            }
+            if let Some(next) = behind.map(|next| self.stay(next)) {
+                if next.claim < stay.until {
+                    return None;
+                }
+                wait += wait_beyond(stay.label, next.known);
+            }
+            if let Some(before) = other.map(|&before| self.stay(before)) {
+                if before.until > stay.claim {
+                    return None;
+                }
+                wait += wait_beyond(before.label, stay.known);
+                left = before.until;
+            } else {
+                left = 0;
+            }
+            behind = Some(id);
+        }
+        Some((wait, left))
+    }
+}

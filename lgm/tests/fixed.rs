@@ -1,0 +1,171 @@
+//! Tensors whose addresses may never change: one place for life, proven, and everything else
+//! around them.
+
+use std::fs::File;
+
+use lgm::planner::{PlanError, Planned, Request, plan};
+use lgm::policy::Policy;
+use lgm::profile::{Profile, Profiles};
+use lgm::skeleton::Skeleton;
+use lgm::synthetic::{Shape, training_step};
+use lgm::trace;
+use lgm::verify::{Rule, verify};
+use vtensor::{Bytes, PageBytes, Place};
+
+/// Which tensors are fixed.
+const WHICH: [(&str, fn(usize, bool) -> bool); 3] = [
+    ("all", |_, _| true),
+    ("every other", |row, _| row % 2 == 0),
+    ("persistent", |_, persistent| persistent),
+];
+
+fn fix(skeleton: &mut Skeleton, which: fn(usize, bool) -> bool) {
+    for (row, tensor) in skeleton.tensors.iter_mut().enumerate() {
+        tensor.fixed = which(row, tensor.persistent);
+    }
+}
+
+fn planned(
+    skeleton: &Skeleton,
+    profile: &Profile,
+    budget: u64,
+    policy: Policy,
+) -> Result<Planned, PlanError> {
+    plan(&Request {
+        skeleton,
+        profile,
+        budget: Bytes(budget),
+        policy,
+        page: PageBytes::new(64 << 10).ok(),
+        trace_digest: [0; 32],
+        model: "",
+    })
+}
+
+/// For each tensor, the different places that it has.
+fn places(planned: &Planned) -> Vec<Vec<Place>> {
+    let (skeleton, program) = (&planned.plan.skeleton, &planned.plan.program);
+    let mut all = vec![Vec::new(); skeleton.tensors.len()];
+    for (access, &place) in skeleton.accesses.iter().zip(&program.places) {
+        let of_tensor = &mut all[access.tensor.index()];
+        if !of_tensor.contains(&place) {
+            of_tensor.push(place);
+        }
+    }
+    all
+}
+
+#[test]
+fn fixed_tensors_have_one_place_and_others_move_around_them() {
+    let profiles = Profiles::builtin();
+    let profile = profiles.get("agx_orin").expect("built in");
+    let (mut found, mut moved) = (0, 0);
+    for seed in 0..12 {
+        let step = training_step(seed, &Shape::SMALL);
+        let mut skeleton = step.skeleton(&step.devices()[0]).expect("its own device");
+        for (name, which) in WHICH {
+            println!("seed {seed}, {name}");
+            fix(&mut skeleton, which);
+            let budget = (step.peak_bytes().0 / 100 * 75).max(step.largest_op().bytes.0 / 2 * 3);
+            let Ok(planned) = planned(&skeleton, profile, budget, Policy::Vtensor) else {
+                continue;
+            };
+            found += 1;
+            verify(&skeleton, &planned.plan.program).expect("the plan holds");
+            let program = &planned.plan.program;
+            moved += usize::from(
+                program
+                    .outs
+                    .iter()
+                    .any(|out| skeleton.tensor(out.tensor).fixed),
+            );
+            for (tensor, places) in skeleton.tensors.iter().zip(places(&planned)) {
+                assert!(!tensor.fixed || places.len() <= 1, "{places:?}");
+            }
+        }
+    }
+    assert!(found >= 30, "plans for {found} of 36");
+    assert!(moved >= 15, "fixed tensors move in {moved} plans");
+}
+
+#[test]
+fn a_real_step_with_fixed_addresses_only_takes_few_more_pages() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../traces/unet_256_b8_adam.json.gz"
+    );
+    let step = trace::read(File::open(path).expect("it comes with the workspace"));
+    let step = step.expect("a sound trace");
+    let profiles = Profiles::builtin();
+    let profile = profiles.get("rtx3060").expect("built in");
+    let mut skeleton = step.skeleton("rtx3060").expect("it has durations");
+    fix(&mut skeleton, WHICH[0].1);
+    let request = Request {
+        skeleton: &skeleton,
+        profile,
+        budget: Bytes(step.peak_bytes().0 / 2),
+        policy: Policy::Vtensor,
+        page: None,
+        trace_digest: [0; 32],
+        model: "",
+    };
+    let planned = plan(&request).expect("it has a plan");
+    verify(&skeleton, &planned.plan.program).expect("the plan holds");
+    assert!(planned.page_overhead <= 1.15, "{}", planned.page_overhead);
+}
+
+#[test]
+fn the_verifier_refuses_a_second_address() {
+    let profiles = Profiles::builtin();
+    let profile = profiles.get("agx_orin").expect("built in");
+    let step = training_step(3, &Shape::SMALL);
+    let mut skeleton = step.skeleton(&step.devices()[0]).expect("its own device");
+    let budget = (step.peak_bytes().0 / 2).max(step.largest_op().bytes.0 / 4 * 5);
+    let planned = planned(&skeleton, profile, budget, Policy::Vtensor).expect("it has a plan");
+    let elsewhere = places(&planned).iter().position(|places| places.len() > 1);
+    let tensor = elsewhere.expect("something returns to other pages");
+    verify(&skeleton, &planned.plan.program).expect("the plan holds");
+    skeleton.tensors[tensor].fixed = true;
+    let violation = verify(&skeleton, &planned.plan.program).expect_err("it has two places");
+    assert_eq!(violation.rule, Rule::V12);
+    assert!(violation.message.contains("may not change"), "{violation}");
+}
+
+#[test]
+fn contiguous_policies_say_that_they_cannot() {
+    let profiles = Profiles::builtin();
+    let profile = profiles.get("agx_orin").expect("built in");
+    let step = training_step(3, &Shape::SMALL);
+    let mut skeleton = step.skeleton(&step.devices()[0]).expect("its own device");
+    fix(&mut skeleton, WHICH[0].1);
+    let budget = step.peak_bytes().0;
+    let error = planned(&skeleton, profile, budget, Policy::Whole).expect_err("it moves tensors");
+    let count = skeleton.tensors.len();
+    let wanted = PlanError::Fixed {
+        policy: "whole",
+        count,
+    };
+    assert_eq!(error, wanted);
+}
+
+#[test]
+fn a_trace_says_what_is_fixed() {
+    let document = r#"{"header": {"schema": 1, "model": "m", "batch": 1, "optimizer": "none"},
+        "tensors": [{"id": 0, "bytes": 4096, "kind": "param", "persistent": true, "fixed": true},
+                    {"id": 1, "bytes": 4096, "kind": "act"}],
+        "ops": [{"name": "mm", "ph": "fwd", "reads": [0], "writes": [1], "allocs": [1],
+                 "frees": [1], "dur_us": {"a": 1}}]}"#;
+    let step = trace::read(document.as_bytes()).expect("sound");
+    let fixed = |trace: &trace::Trace| -> Vec<bool> {
+        let skeleton = trace.skeleton("a").expect("known");
+        skeleton.tensors.iter().map(|tensor| tensor.fixed).collect()
+    };
+    assert_eq!(fixed(&step), [true, false]);
+    let mut written = Vec::new();
+    step.write_json(&mut written)
+        .expect("memory takes every byte");
+    assert_eq!(
+        fixed(&trace::read(&written[..]).expect("sound")),
+        [true, false]
+    );
+}
