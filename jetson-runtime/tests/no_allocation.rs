@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use jetson_runtime::{
     Access, Config, Direction, Errno, Fault, Frozen, Options, Planned, ProgramKey, Runtime,
-    RuntimeError, Spill, TensorDesc,
+    RuntimeError, Spill, TensorDesc, cuda,
 };
 use lgm::plan::Plan;
 use lgm::verify::VerifiedPlan;
@@ -73,6 +73,7 @@ fn main() {
     ten_thousand_steps_allocate_nothing();
     a_failure_allocates_nothing();
     a_frozen_application_allocates_nothing();
+    a_program_on_a_gpu_allocates_nothing();
     println!("no allocation in the step path");
 }
 
@@ -167,4 +168,35 @@ fn a_frozen_application_allocates_nothing() {
     let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
     assert_eq!(allocations, 0, "a frozen application");
     assert!(runtime.stats().moved_out > moved, "its tensors move");
+}
+
+/// The model of the driver has an allocator of its own, as a driver has.
+fn a_program_on_a_gpu_allocates_nothing() {
+    let control = cuda_model::Control::new("rtx-linux").unwrap();
+    control.granularity(plans::PAGE).unwrap();
+    let driver = cuda::Driver::open(control.path()).unwrap();
+    let device = cuda::Device::open(&driver, 0).unwrap();
+    for mechanism in [cuda::Mechanism::Mapped, cuda::Mechanism::Managed] {
+        for (name, plan) in plans::all(plans::PAGE) {
+            let ops = plan.skeleton.ops.len();
+            let verified = VerifiedPlan::new(plan).unwrap();
+            let options = cuda::Options::of(mechanism);
+            let frozen = cuda::Frozen::freeze(&device, verified, &options, |_, _, _| ());
+            let mut frozen = frozen.unwrap();
+            let mut run = |iterations: usize| {
+                let before = ALLOCATIONS.load(Ordering::Relaxed);
+                for _ in 0..iterations {
+                    frozen.iteration_begin().unwrap();
+                    for op in 0..ops {
+                        frozen.step_begin(OpIndex::from_index(op)).unwrap();
+                        frozen.step_end().unwrap();
+                    }
+                    frozen.iteration_end().unwrap();
+                }
+                ALLOCATIONS.load(Ordering::Relaxed) - before
+            };
+            run(3);
+            assert_eq!(run(100), 0, "{name}, {mechanism}");
+        }
+    }
 }

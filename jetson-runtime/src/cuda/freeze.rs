@@ -16,6 +16,7 @@ use super::options::Options;
 use super::stream::{EventUse, Events, Stream};
 use super::waits::Waits;
 use crate::error::RuntimeError;
+use crate::memory;
 use crate::planned::bring_home;
 use crate::scale::Scale;
 use crate::table::Table;
@@ -82,6 +83,12 @@ fn freeze(
     let page = options.executed_page.unwrap_or(plan.program.page_bytes);
     let scale = Scale::of(&plan.program, page)?;
     Table::check_kinds(&plan.program)?;
+    if class.one_memory() {
+        // Where that runs out the kernel ends processes, before the driver says anything.
+        let arena = u64::from(plan.program.arena_pages) * scale.page().get();
+        let bytes = arena.saturating_add(scale.bytes(plan.program.spill_bytes.0));
+        memory::demand("arena in the memory of host and device", bytes)?;
+    }
     let backing = mechanism::take(options.mechanism, device, &plan, scale)?;
     // If anything fails from here on, the device comes to rest before its memory goes.
     let _rest = Rest(device);

@@ -37,6 +37,8 @@ pub struct Kernels {
 
 // SAFETY: a loaded module may be used from any thread that has its context.
 unsafe impl Send for Kernels {}
+// SAFETY: nothing in it changes.
+unsafe impl Sync for Kernels {}
 
 impl Kernels {
     /// Loads them.

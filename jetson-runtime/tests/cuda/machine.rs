@@ -31,6 +31,8 @@ impl Machine {
     pub(crate) fn again(control: Control, profile: &str) -> Self {
         control.reset(profile).unwrap();
         control.granularity(MODEL_PAGE).unwrap();
+        // An event is used again only after the host has seen it complete.
+        control.strict_events(true).unwrap();
         let driver = Driver::open(control.path()).unwrap();
         Self {
             name: profile.to_owned(),

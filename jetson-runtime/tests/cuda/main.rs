@@ -16,3 +16,4 @@ mod probing;
 mod programs;
 mod refusals;
 mod suite;
+mod threads;
