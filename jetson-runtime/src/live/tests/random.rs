@@ -221,7 +221,7 @@ fn play(seed: u64, fault: Option<Fault>, totals: &mut Totals) {
         .map(|bytes| bytes.next_multiple_of(512));
     let budget = match keep == Kinds::NONE {
         true => budget,
-        false => budget + staying.sum::<u64>().next_multiple_of(4 * KIB),
+        false => budget + staying.sum::<u64>().next_multiple_of(4 * unit()),
     };
     let mut app = App::new(Config {
         policy: policies[random.below(3)],
