@@ -79,7 +79,7 @@ fn main() {
 
 fn ten_thousand_steps_allocate_nothing() {
     const STEPS: usize = 10_000;
-    for (name, plan) in plans::all(plans::PAGE) {
+    for (name, plan) in plans::all(plans::page()) {
         for spill in [Spill::Ram, Spill::File(env!("CARGO_TARGET_TMPDIR").into())] {
             for duplex in [true, false] {
                 let options = Options {
@@ -101,7 +101,7 @@ fn ten_thousand_steps_allocate_nothing() {
 }
 
 fn a_failure_allocates_nothing() {
-    let plan = plans::rotation(plans::PAGE, 6, 2);
+    let plan = plans::rotation(plans::page(), 6, 2);
     let ops = plan.skeleton.ops.len();
     let fault = Fault {
         direction: Direction::In,
