@@ -17,7 +17,7 @@ use crate::skeleton::Skeleton;
 use vtensor::{Bytes, StepCounts, StepKind};
 
 /// Iterations that are simulated at most.
-const ROUNDS_MAX: usize = 6;
+const ROUNDS_MAX: usize = 16;
 
 /// A copy in, as it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ impl Load {
         self.steps_ns.iter().sum()
     }
 
-    /// Simulates iterations until two take the same time, at most six.
+    /// Simulates iterations until two take the same time, at most sixteen.
     #[must_use]
     pub fn simulate(&self) -> Timeline {
         self.run().0
