@@ -333,6 +333,21 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_names_the_copies_that_it_is_for() {
+        let wait = Wait {
+            step: 2,
+            ns: 10,
+            // Counted from the iteration before, which has one of each.
+            outs: 1..2,
+            ins: 1..2,
+        };
+        assert_eq!(load(true).waits(), [wait]);
+        let mut quick = load(true);
+        quick.outs_ns = vec![4];
+        assert_eq!(quick.waits(), []);
+    }
+
+    #[test]
     fn copies_that_overlap_compute_cost_nothing() {
         let mut load = load(true);
         load.outs_ns = vec![4];
