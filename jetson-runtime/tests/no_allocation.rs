@@ -173,11 +173,11 @@ fn a_frozen_application_allocates_nothing() {
 /// The model of the driver has an allocator of its own, as a driver has.
 fn a_program_on_a_gpu_allocates_nothing() {
     let control = cuda_model::Control::new("rtx-linux").unwrap();
-    control.granularity(plans::PAGE).unwrap();
+    control.granularity(plans::page()).unwrap();
     let driver = cuda::Driver::open(control.path()).unwrap();
     let device = cuda::Device::open(&driver, 0).unwrap();
     for mechanism in [cuda::Mechanism::Mapped, cuda::Mechanism::Managed] {
-        for (name, plan) in plans::all(plans::PAGE) {
+        for (name, plan) in plans::all(plans::page()) {
             let ops = plan.skeleton.ops.len();
             let verified = VerifiedPlan::new(plan).unwrap();
             let options = cuda::Options::of(mechanism);
