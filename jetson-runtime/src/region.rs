@@ -113,7 +113,7 @@ impl Region {
     pub(crate) fn hide(&self) -> Result<(), Errno> {
         let address = NonZeroUsize::new(self.start.as_ptr() as usize);
         let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE | MapFlags::MAP_FIXED;
-        // SAFETY: it replaces this region's own range; the caller no longer counts on what it shows.
+        // SAFETY: it replaces this region's own range; nobody counts on what it has shown.
         unsafe { mmap_anonymous(address, self.bytes, ProtFlags::PROT_NONE, flags) }?;
         Ok(())
     }

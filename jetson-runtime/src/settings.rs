@@ -8,8 +8,8 @@
 //! where it stands; a missing file is none unless it was named. A program that has more rights than
 //! its user does not listen to the environment.
 //!
-//! Limits: a file of at most 64 KiB, in a part of TOML: one option a line, no tables. *Not here*: what the machine is
-//! ([`crate::device`]).
+//! Limits: a file of at most 64 KiB, in a part of TOML: one option a line, no tables. *Not here*:
+//! what the machine is ([`crate::device`]).
 
 mod lines;
 

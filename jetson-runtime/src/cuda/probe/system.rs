@@ -134,8 +134,8 @@ mod tests {
         let write = |path: &str, text: &str| fs::write(root.join(path), text).unwrap();
         write(
             "proc/meminfo",
-            "MemTotal:        7800000 kB\nMemAvailable:    5000000 kB\nSwapTotal:       3900000 kB\n\
-             NvMapMemUsed:     100000 kB\n",
+            "MemTotal:        7800000 kB\nMemAvailable:    5000000 kB\n\
+             SwapTotal:       3900000 kB\nNvMapMemUsed:     100000 kB\n",
         );
         write(
             "proc/swaps",
