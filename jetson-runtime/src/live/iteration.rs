@@ -411,7 +411,7 @@ impl Runtime {
         for (key, _) in &event.accesses {
             self.rows.push(Row {
                 pointer: self.heap.pointer(*key),
-                bytes: crate::scale::to_usize(self.heap.items[key].bytes),
+                bytes: crate::scale::to_usize(self.heap.items[key].asked),
                 mode: mode_of(*key, &once),
             });
         }

@@ -221,6 +221,13 @@ fn a_touch_that_is_given_up_loses_what_it_touched() {
     let lost = holder.runtime.read(weight, 0, &mut [0]).unwrap_err();
     assert!(matches!(lost, RuntimeError::LostContent { .. }), "{lost}");
     holder.runtime.read(other, 0, &mut [0]).unwrap();
+    // All that was asked for is all of it, though pages are larger; and there is nothing beyond.
+    holder.runtime.write(weight, 0, &[7; 10_000]).unwrap();
+    let mut bytes = vec![0; 10_000];
+    holder.runtime.read(weight, 0, &mut bytes).unwrap();
+    assert!(bytes.iter().all(|byte| *byte == 7));
+    let beyond = holder.runtime.read(weight, 10_000, &mut [0]).unwrap_err();
+    assert!(matches!(beyond, RuntimeError::Bounds { .. }), "{beyond}");
 }
 
 #[test]
