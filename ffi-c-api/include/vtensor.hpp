@@ -31,6 +31,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -161,6 +162,26 @@ public:
     void save_plan(const char *path) const { check(vt_plan_save(handle_, path)); }
     void load_plan(const char *path) { check(vt_plan_load(handle_, path)); }
     void save_trace(const char *path) const { check(vt_trace_save(handle_, path)); }
+
+    /* Memory by address, for allocator hooks: as in window.h. */
+    void *alloc(vt_kind kind, std::uint64_t bytes, const char *name = nullptr)
+    {
+        vt_tensor_desc desc = {};
+        void *pointer = nullptr;
+        desc.size = sizeof desc;
+        desc.bytes = bytes;
+        desc.kind = kind;
+        desc.name = name;
+        check(vt_alloc(handle_, &desc, &pointer));
+        return pointer;
+    }
+
+    void free(void *pointer) { check(vt_free(handle_, pointer)); }
+
+    void touch(std::initializer_list<void *> pointers)
+    {
+        check(vt_touch(handle_, pointers.begin(), pointers.size()));
+    }
 
     vt_stats stats() const
     {

@@ -158,6 +158,26 @@ void owners_move()
     CHECK(thrown([&] { vt::runtime refused(wrong); }) == VT_ERROR_INVALID_ARGUMENT);
 }
 
+void memory_by_address()
+{
+    vt::runtime runtime(budget(8));
+    auto *weight = static_cast<char *>(runtime.alloc(VT_KIND_PARAMETER, 100, "weight"));
+    for (int turn = 0; turn < 3; ++turn) {
+        vt::iteration iteration(runtime, 1);
+        void *passing = runtime.alloc(VT_KIND_ACTIVATION, 4096);
+        runtime.touch({weight, passing});
+        ++*weight;
+        runtime.free(passing);
+        CHECK(thrown([&] { runtime.touch({passing}); }) == VT_ERROR_NOT_FOUND);
+        iteration.end();
+    }
+    vt_tensor handle = 0;
+    CHECK(vt_tensor_at(runtime.get(), weight, &handle) == VT_OK);
+    char byte = 0;
+    CHECK(vt_tensor_read(runtime.get(), handle, 0, &byte, 1) == VT_OK && byte == 3);
+    runtime.free(weight);
+}
+
 } // namespace
 
 int main()
@@ -165,5 +185,6 @@ int main()
     work();
     what_is_left_is_given_up();
     owners_move();
+    memory_by_address();
     return verdict("owners");
 }
