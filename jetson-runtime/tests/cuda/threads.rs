@@ -1,5 +1,5 @@
-//! Whose thread and whose stream: calls come from any thread, one at a time, and kernels may go to a
-//! stream of the application.
+//! Whose thread and whose stream: calls come from any thread, one at a time, and kernels may go to
+//! a stream of the application.
 
 use std::thread;
 
