@@ -21,7 +21,7 @@ fn status(error: &RuntimeError) -> Status {
         | E::Bounds { .. }
         | E::OutOfRange { .. }
         | E::NotPersistent(_) => VT_ERROR_INVALID_ARGUMENT,
-        E::NoTensor(_) => VT_ERROR_NOT_FOUND,
+        E::NoTensor(_) | E::NoAllocation(_) => VT_ERROR_NOT_FOUND,
         E::Order { .. }
         | E::DestroyedInside { .. }
         | E::ReadBeforeWrite { .. }

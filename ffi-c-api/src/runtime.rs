@@ -1,5 +1,7 @@
 //! The runtime: created, asked, destroyed.
 
+use core::ptr::NonNull;
+
 use jetson_runtime::{Access, ProgramKey, ProgramReport, Runtime};
 
 use crate::arguments::not_null;
@@ -31,11 +33,16 @@ pub(crate) struct Held {
     pub(crate) warmup: u32,
     /// The accesses of the op that begins; kept so that no op allocates.
     pub(crate) accesses: Vec<Access>,
+    /// The allocations of a touch; kept for the same reason.
+    pub(crate) pointers: Vec<NonNull<u8>>,
     /// The kind of iteration that began last, or whose plan was loaded last.
     pub(crate) begun: Option<ProgramKey>,
     /// The kind of iteration that ended last.
     pub(crate) ended: Option<ProgramKey>,
 }
+
+// SAFETY: the pointers are compared, not followed.
+unsafe impl Send for Held {}
 
 impl Held {
     /// What is known of a kind of iteration.
@@ -85,6 +92,7 @@ pub unsafe extern "C" fn vt_runtime_create(
             poisoned: false,
             warmup,
             accesses: Vec::new(),
+            pointers: Vec::new(),
             begun: None,
             ended: None,
         }))?;

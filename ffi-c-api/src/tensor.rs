@@ -10,10 +10,10 @@ use vtensor::{Bytes, TensorKind, limits};
 
 use crate::arguments::{invalid, not_null, text_or_empty};
 use crate::extensible::{self, Extensible};
-use crate::guard::{failure, guard_status};
+use crate::guard::guard_status;
 use crate::handle::{self, VtRuntime};
 use crate::refusal::refusal;
-use crate::status::{Status, VT_ERROR_UNSUPPORTED};
+use crate::status::Status;
 
 /// `vt_tensor`: a handle, a plain number.
 pub type VtTensor = u64;
@@ -29,7 +29,7 @@ pub const KINDS: [(&str, u32, TensorKind); 7] = [
     ("VT_KIND_WORKSPACE", 7, TensorKind::Workspace),
 ];
 
-/// The address never changes; not supported yet.
+/// The address never changes.
 pub const VT_TENSOR_FIXED_ADDRESS: u32 = 1;
 /// The content may be forgotten between iterations.
 pub const VT_TENSOR_SCRATCH: u32 = 2;
@@ -84,34 +84,25 @@ impl VtTensorDesc {
     ///
     /// # Safety
     /// `name` is NULL or a C string that outlives `'a`.
-    unsafe fn read<'a>(&self) -> Result<TensorDesc<'a>, Status> {
-        const CALL: &str = "vt_tensor_create: desc";
+    pub(crate) unsafe fn read<'a>(&self, call: &str) -> Result<TensorDesc<'a>, Status> {
         let kind = KINDS.iter().find(|(_, number, _)| *number == self.kind);
         let Some(&(_, _, kind)) = kind else {
             return Err(invalid(format_args!(
-                "{CALL}->kind is {}, which is none of VT_KIND_*",
+                "{call}->kind is {}, which is none of VT_KIND_*",
                 self.kind
             )));
         };
-        if self.flags & VT_TENSOR_FIXED_ADDRESS != 0 {
-            return Err(failure(
-                VT_ERROR_UNSUPPORTED,
-                format_args!(
-                    "{CALL}->flags has VT_TENSOR_FIXED_ADDRESS, which this version does not have \
-                     yet; take the pointers that vt_op_begin gives, or vt_tensor_pin"
-                ),
-            ));
-        }
-        let unknown = self.flags & !VT_TENSOR_SCRATCH;
+        let unknown = self.flags & !(VT_TENSOR_SCRATCH | VT_TENSOR_FIXED_ADDRESS);
         if unknown != 0 {
             return Err(invalid(format_args!(
-                "{CALL}->flags has unknown bits, {unknown:#x}"
+                "{call}->flags has unknown bits, {unknown:#x}"
             )));
         }
         // SAFETY: handed on from this function's caller.
         let name = unsafe { text_or_empty(self.name, "vt_tensor_desc: name") }?;
         Ok(TensorDesc {
             scratch: self.flags & VT_TENSOR_SCRATCH != 0,
+            fixed: self.flags & VT_TENSOR_FIXED_ADDRESS != 0,
             ..TensorDesc::new(name, Bytes(self.bytes), kind)
         })
     }
@@ -133,7 +124,7 @@ pub unsafe extern "C" fn vt_tensor_create(
         // SAFETY: handed on from this function's caller.
         let desc = unsafe { extensible::read(desc, "vt_tensor_create: desc") }?;
         // SAFETY: handed on from this function's caller.
-        let desc = unsafe { desc.read() }?;
+        let desc = unsafe { desc.read("vt_tensor_create: desc") }?;
         let tensor = handle::with(runtime, "vt_tensor_create", |held| {
             held.runtime
                 .create(&desc)

@@ -18,7 +18,7 @@ const ITERATIONS: usize = 2000;
 const GOAL_NS: f64 = 200.0;
 
 fn main() -> Result<(), RuntimeError> {
-    let plan = VerifiedPlan::new(plans::resident(plans::PAGE, OPS)).expect("the plan holds");
+    let plan = VerifiedPlan::new(plans::resident(plans::page(), OPS)).expect("the plan holds");
     let mut frozen = Planned::new(plan, Options::default())?.freeze(|_, _, _| {})?;
     let mut times = Vec::with_capacity(ITERATIONS);
     for _ in 0..ITERATIONS {

@@ -112,14 +112,14 @@ mod tests {
 
     #[test]
     fn the_budget_is_hard_and_taken_at_once() {
-        let arena = Arena::new(3 * 4096).unwrap();
-        assert_eq!(arena.allocated().unwrap(), Bytes(3 * 4096));
-        assert_eq!(fstat(&arena).unwrap().st_size, 3 * 4096);
-        for bytes in [4 * 4096, 2 * 4096] {
+        let arena = Arena::new(3 * 65536).unwrap();
+        assert_eq!(arena.allocated().unwrap(), Bytes(3 * 65536));
+        assert_eq!(fstat(&arena).unwrap().st_size, 3 * 65536);
+        for bytes in [4 * 65536, 2 * 65536] {
             assert_eq!(ftruncate(&arena, bytes), Err(Errno::EPERM), "{bytes}");
         }
-        assert_eq!(nix::unistd::write(&arena, &[7; 4 * 4096]), Ok(3 * 4096));
-        assert_eq!(arena.allocated().unwrap(), Bytes(3 * 4096));
+        assert_eq!(nix::unistd::write(&arena, &[7; 4 * 65536]), Ok(3 * 65536));
+        assert_eq!(arena.allocated().unwrap(), Bytes(3 * 65536));
     }
 
     #[test]
@@ -135,10 +135,10 @@ mod tests {
     fn a_sparse_arena_holds_what_was_claimed() {
         let arena = Arena::sparse(1 << 40).unwrap();
         assert_eq!(arena.allocated().unwrap(), Bytes(0));
-        arena.claim(8192, 3 * 8192).unwrap();
-        assert_eq!(arena.allocated().unwrap(), Bytes(2 * 8192));
-        arena.release(8192, 2 * 8192).unwrap();
-        assert_eq!(arena.allocated().unwrap(), Bytes(8192));
+        arena.claim(65536, 3 * 65536).unwrap();
+        assert_eq!(arena.allocated().unwrap(), Bytes(2 * 65536));
+        arena.release(65536, 2 * 65536).unwrap();
+        assert_eq!(arena.allocated().unwrap(), Bytes(65536));
     }
 
     #[test]

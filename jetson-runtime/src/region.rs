@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::libc::c_void;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
-use crate::scale::to_usize;
+use crate::scale::{system_page, to_usize};
 
 /// A mapped range.
 #[derive(Debug)]
@@ -62,10 +62,19 @@ impl Region {
     /// # Panics
     /// If they leave the region.
     pub(crate) fn release(&self, offset: u64, bytes: usize) -> Result<(), Errno> {
-        if bytes == 0 {
+        self.pointer(offset, bytes);
+        // A page that others have a share of stays: the kernel takes whole ones, and it would take
+        // one that is there in part for the end of a range.
+        let page = system_page();
+        let (first, end) = (
+            offset.next_multiple_of(page),
+            (offset + bytes as u64) / page * page,
+        );
+        if first >= end {
             return Ok(());
         }
-        let start = self.pointer(offset, bytes).cast();
+        let bytes = to_usize(end - first);
+        let start = self.pointer(first, bytes).cast();
         // SAFETY: the range was checked to lie inside this region, which owns it. Its pages become
         // zeroes, which is a valid content; the caller no longer counts on what they hold.
         unsafe { madvise(start, bytes, MmapAdvise::MADV_DONTNEED) }
@@ -104,7 +113,7 @@ impl Region {
     pub(crate) fn hide(&self) -> Result<(), Errno> {
         let address = NonZeroUsize::new(self.start.as_ptr() as usize);
         let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE | MapFlags::MAP_FIXED;
-        // SAFETY: it replaces this region's own range; the caller no longer counts on what it shows.
+        // SAFETY: it replaces this region's own range; nobody counts on what it has shown.
         unsafe { mmap_anonymous(address, self.bytes, ProtFlags::PROT_NONE, flags) }?;
         Ok(())
     }

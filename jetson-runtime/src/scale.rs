@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn offsets_divide_and_bytes_round_up() {
-        let scale = Scale::between(page(2 << 20), page(4096)).unwrap();
+        let scale = Scale::between(page(32 << 20), page(64 << 10)).unwrap();
         assert_eq!(scale.ratio(), 512);
         assert_eq!(scale.offset(1536), 3);
         assert_eq!(scale.offset(5 << 21), 5 << 12);
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "the scale fits the program")]
     fn an_indivisible_offset_is_a_bug() {
-        let scale = Scale::between(page(4 << 20), page(4096)).unwrap();
+        let scale = Scale::between(page(64 << 20), page(64 << 10)).unwrap();
         let _ = scale.offset(512);
     }
 

@@ -8,8 +8,10 @@
 //! where it stands; a missing file is none unless it was named. A program that has more rights than
 //! its user does not listen to the environment.
 //!
-//! Limits: a file of at most 64 KiB, without tables. *Not here*: what the machine is
-//! ([`crate::device`]).
+//! Limits: a file of at most 64 KiB, in a part of TOML: one option a line, no tables. *Not here*:
+//! what the machine is ([`crate::device`]).
+
+mod lines;
 
 use std::env;
 use std::ffi::OsString;
@@ -19,7 +21,6 @@ use std::path::{Path, PathBuf};
 
 use lgm::policy::Policy;
 use nix::libc;
-use toml::de::{DeTable, DeValue};
 use vtensor::{Bytes, Kinds, PageBytes};
 
 use crate::live::Config;
@@ -158,28 +159,14 @@ impl Settings {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !wanted => return Ok(()),
             read => read.map_err(failed)?,
         };
-        let line = |at: usize, reason: String| SettingsError::Line {
+        let at = |line: usize, reason: String| SettingsError::Line {
             path: path.into(),
-            line: text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1,
+            line,
             reason,
         };
-        let table = DeTable::parse(&text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            line(at, error.message().to_owned())
-        })?;
-        for (key, value) in table.get_ref() {
-            let set = match value.get_ref() {
-                DeValue::String(text) => self.set(key.get_ref(), text),
-                DeValue::Integer(number) => self.set(key.get_ref(), number.as_str()),
-                DeValue::Boolean(yes) => self.set(key.get_ref(), &yes.to_string()),
-                other => Err(format!(
-                    "`{}` is a {}; options have one value: a text, a whole number, or true or \
-                     false",
-                    key.get_ref(),
-                    other.type_str()
-                )),
-            };
-            set.map_err(|reason| line(key.span().start, reason))?;
+        for line in lines::read(&text).map_err(|(line, reason)| at(line, reason))? {
+            let set = self.set(&line.key, &line.value);
+            set.map_err(|reason| at(line.number, reason))?;
         }
         Ok(())
     }
@@ -386,6 +373,25 @@ mod tests {
     }
 
     #[test]
+    fn the_file_that_is_installed_has_every_option_with_its_default() {
+        let file = "yocto-layer/meta-vtensor/recipes-vtensor/vtensor/files/vtensor.toml";
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
+        let text = fs::read_to_string(path).unwrap();
+        assert_eq!(settings(&text, &[]).unwrap(), Settings::default());
+        let set: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix('#'))
+            .filter(|line| OPTIONS.iter().any(|o| line.starts_with(&format!("{o} = "))))
+            .collect();
+        assert_eq!(set.len(), OPTIONS.len(), "{set:?}");
+        let all = settings(&set.join("\n"), &[]).unwrap().config();
+        let default = Config::default();
+        assert_eq!((all.policy, all.warmup), (default.policy, default.warmup));
+        assert_eq!(all.storage, default.storage);
+        assert_eq!(all.profile, Settings::default().profile());
+    }
+
+    #[test]
     fn what_is_wrong_is_said_where_it_stands() {
         for (text, wanted) in [
             (
@@ -396,7 +402,10 @@ mod tests {
                 "budget = \"much\"",
                 "line 1: `budget` is \"much\": an amount of memory begins",
             ),
-            ("budget = 0.5", "`budget` is a float"),
+            (
+                "budget = 0.5",
+                "line 1: `budget` is `0.5`: take a text in quotes",
+            ),
             (
                 "page = 3000",
                 "line 1: `page` is \"3000\": a page is a power of two",
@@ -414,9 +423,15 @@ mod tests {
                 "\n\nspill_readable = 1",
                 "line 3: `spill_readable` is \"1\": take true or false",
             ),
-            ("[budget]\nbytes = 1", "line 1: `budget` is a table"),
-            ("budget = 1\nbudget = 2", "line 2: duplicate key"),
-            ("budget", "line 1: "),
+            (
+                "[budget]\nbytes = 1",
+                "line 1: `[budget]` is no `option = value`",
+            ),
+            (
+                "budget = 1\nbudget = 2",
+                "line 2: `budget` is set a second time, after line 1",
+            ),
+            ("budget", "line 1: `budget` is no `option = value`"),
         ] {
             let said = settings(text, &[]).unwrap_err();
             assert!(said.contains(wanted), "{text:?}: {said}");

@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn one_engine_takes_commands_by_release_step_and_outs_first() {
-        let plan = plans::shared_page(plans::PAGE);
+        let plan = plans::shared_page(plans::page());
         let program = &plan.program;
         let scale = Scale::of(program, program.page_bytes).unwrap();
         let arena = Arena::new(u64::from(program.arena_pages) * scale.page().get()).unwrap();

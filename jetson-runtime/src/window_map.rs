@@ -244,7 +244,7 @@ mod tests {
     const IN_USE: u64 = 150;
 
     fn check(mappings_max: Option<u64>) -> Result<(Program, Scale, MapNeeds), RuntimeError> {
-        let program = plans::rotation(plans::PAGE, 400, 200).program;
+        let program = plans::rotation(plans::page(), 400, 200).program;
         let scale = Scale::of(&program, program.page_bytes).unwrap();
         let limits = MapLimits {
             mappings_max,
@@ -261,14 +261,15 @@ mod tests {
         let arena = Arena::new(u64::from(program.arena_pages) * scale.page().get()).unwrap();
         let map = WindowMap::new(&program, scale, &arena, needs, true).unwrap();
         let guards = (WINDOWS + 1) * system_page();
-        assert_eq!(map.virtual_bytes(), RUNS * 4096 + guards);
+        assert_eq!(map.virtual_bytes(), RUNS * plans::page() + guards);
         let place = |window, offset| Place {
             window: WindowId(window),
             offset,
         };
-        let [first, second] = [0, 1].map(|window| map.pointer(place(window, 0), 8192));
+        let frame = 2 * plans::page();
+        let [first, second] = [0, 1].map(|window| map.pointer(place(window, 0), to_usize(frame)));
         let between = second.as_ptr() as u64 - first.as_ptr() as u64;
-        assert_eq!(between, 8192 + system_page());
+        assert_eq!(between, frame + system_page());
     }
 
     #[test]
@@ -278,7 +279,7 @@ mod tests {
         assert_eq!(needs.mappings, RUNS);
         let arena = Arena::new(u64::from(program.arena_pages) * scale.page().get()).unwrap();
         let map = WindowMap::new(&program, scale, &arena, needs, true).unwrap();
-        assert_eq!(map.virtual_bytes(), RUNS * 4096);
+        assert_eq!(map.virtual_bytes(), RUNS * plans::page());
     }
 
     #[test]

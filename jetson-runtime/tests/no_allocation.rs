@@ -79,7 +79,7 @@ fn main() {
 
 fn ten_thousand_steps_allocate_nothing() {
     const STEPS: usize = 10_000;
-    for (name, plan) in plans::all(plans::PAGE) {
+    for (name, plan) in plans::all(plans::page()) {
         for spill in [Spill::Ram, Spill::File(env!("CARGO_TARGET_TMPDIR").into())] {
             for duplex in [true, false] {
                 let options = Options {
@@ -101,7 +101,7 @@ fn ten_thousand_steps_allocate_nothing() {
 }
 
 fn a_failure_allocates_nothing() {
-    let plan = plans::rotation(plans::PAGE, 6, 2);
+    let plan = plans::rotation(plans::page(), 6, 2);
     let ops = plan.skeleton.ops.len();
     let fault = Fault {
         direction: Direction::In,
@@ -173,11 +173,11 @@ fn a_frozen_application_allocates_nothing() {
 /// The model of the driver has an allocator of its own, as a driver has.
 fn a_program_on_a_gpu_allocates_nothing() {
     let control = cuda_model::Control::new("rtx-linux").unwrap();
-    control.granularity(plans::PAGE).unwrap();
+    control.granularity(plans::page()).unwrap();
     let driver = cuda::Driver::open(control.path()).unwrap();
     let device = cuda::Device::open(&driver, 0).unwrap();
     for mechanism in [cuda::Mechanism::Mapped, cuda::Mechanism::Managed] {
-        for (name, plan) in plans::all(plans::PAGE) {
+        for (name, plan) in plans::all(plans::page()) {
             let ops = plan.skeleton.ops.len();
             let verified = VerifiedPlan::new(plan).unwrap();
             let options = cuda::Options::of(mechanism);

@@ -17,7 +17,7 @@ use crate::skeleton::Skeleton;
 use vtensor::{Bytes, StepCounts, StepKind};
 
 /// Iterations that are simulated at most.
-const ROUNDS_MAX: usize = 6;
+const ROUNDS_MAX: usize = 16;
 
 /// A copy in, as it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ impl Load {
         self.steps_ns.iter().sum()
     }
 
-    /// Simulates iterations until two take the same time, at most six.
+    /// Simulates iterations until two take the same time, at most sixteen.
     #[must_use]
     pub fn simulate(&self) -> Timeline {
         self.run().0
@@ -330,6 +330,21 @@ mod tests {
         let timeline = load(true).simulate();
         assert_eq!(timeline.starts_ns, [0, 10, 30]);
         assert_eq!((timeline.iteration_ns, timeline.steady), (40, true));
+    }
+
+    #[test]
+    fn a_wait_names_the_copies_that_it_is_for() {
+        let wait = Wait {
+            step: 2,
+            ns: 10,
+            // Counted from the iteration before, which has one of each.
+            outs: 1..2,
+            ins: 1..2,
+        };
+        assert_eq!(load(true).waits(), [wait]);
+        let mut quick = load(true);
+        quick.outs_ns = vec![4];
+        assert_eq!(quick.waits(), []);
     }
 
     #[test]

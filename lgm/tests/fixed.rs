@@ -12,14 +12,17 @@ use lgm::trace;
 use lgm::verify::{Rule, verify};
 use vtensor::{Bytes, PageBytes, Place};
 
+/// Says of a tensor, by its row and whether it is persistent, whether it is fixed.
+type Which = fn(usize, bool) -> bool;
+
 /// Which tensors are fixed.
-const WHICH: [(&str, fn(usize, bool) -> bool); 3] = [
+const WHICH: [(&str, Which); 3] = [
     ("all", |_, _| true),
     ("every other", |row, _| row % 2 == 0),
     ("persistent", |_, persistent| persistent),
 ];
 
-fn fix(skeleton: &mut Skeleton, which: fn(usize, bool) -> bool) {
+fn fix(skeleton: &mut Skeleton, which: Which) {
     for (row, tensor) in skeleton.tensors.iter_mut().enumerate() {
         tensor.fixed = which(row, tensor.persistent);
     }

@@ -165,7 +165,7 @@ fn every_flipped_bit_is_an_error() {
 #[test]
 fn foreign_files_are_named() {
     let mut newer = encode(&plan());
-    newer[8] = 3;
+    newer[8] = 4;
     for (file, wanted) in [
         (&b""[..], "the file is empty"),
         (b"\x1f\x8b\x08\x00\x00", "gzip'ed data (a trace?)"),
@@ -173,7 +173,7 @@ fn foreign_files_are_named() {
         (b"\x89VTP\n\x1a\n\x01\x00", "copied as text"),
         (b"\x89PNG\r\n\x1a\n", "binary data"),
         (b"some words", "plain text"),
-        (&newer, "has format 3, this version reads format 2"),
+        (&newer, "has format 4, this version reads format 3"),
     ] {
         let text = message(file);
         assert!(text.contains(wanted), "wanted: {wanted}\nfound: {text}");

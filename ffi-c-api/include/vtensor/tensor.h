@@ -39,7 +39,7 @@ enum {
 
 /* Flags of a tensor. */
 enum {
-    /* Its address never changes. To come: VT_ERROR_UNSUPPORTED. */
+    /* Its address never changes: as vt_alloc() in window.h. It then takes whole pages. */
     VT_TENSOR_FIXED_ADDRESS = 1,
     /*
      * Its content may be forgotten when an iteration ends. Only counts for tensors that outlive

@@ -61,6 +61,9 @@ typedef struct shadow {
     /* It was pinned while an op that wrote it was given up: it may be lost, or hold anything. */
     int torn;
     vt_tensor id;
+    /* Whether its address is for life, and what it is, once an op was told. */
+    int fixed;
+    void *address;
     size_t bytes;
     uint8_t *content;
 } shadow;
@@ -91,6 +94,7 @@ typedef struct world {
     int pinned[KEPT];
     void *pins[KEPT];
     int disturbed; /* the iteration that runs */
+    int fixing;    /* some tensors keep their address for life */
 } world;
 
 #define MUST(condition)                                                                            \
@@ -133,6 +137,9 @@ static void create(world *w, unsigned which, size_t bytes)
     desc.bytes = bytes;
     desc.kind = which < KEPT ? VT_KIND_PARAMETER : VT_KIND_ACTIVATION;
     desc.name = which < KEPT ? "kept" : "passing";
+    s->fixed = w->fixing && bytes / 16 % 3 == 0;
+    s->address = NULL;
+    desc.flags = s->fixed ? VT_TENSOR_FIXED_ADDRESS : 0;
     status = vt_tensor_create(w->runtime, &desc, &s->id);
     if (status == VT_ERROR_BUDGET && which < KEPT && keeps_models(w)) {
         /* A parameter must stay in the arena and there is no room: a gradient may leave. */
@@ -296,6 +303,15 @@ static int run_op(world *w, event *e)
         /* It is left out from now on: an iteration that tries what fails is never frozen. */
         e->fails = 1;
         return 1;
+    }
+    for (at = 0; at < e->count; ++at) {
+        shadow *s = &w->tensors[e->uses[at]];
+        MUST(!s->fixed || s->address == NULL || s->address == pointers[at]);
+        s->address = pointers[at];
+        if (s->fixed && w->disturbed) {
+            vt_tensor found = 0;
+            MUST(vt_tensor_at(w->runtime, pointers[at], &found) == VT_OK && found == s->id);
+        }
     }
     compute(w, e, pointers);
     if (w->disturbed && chance(&w->in, 16)) {
@@ -552,6 +568,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     w->config.policy = policies[next(&w->in) % 4];
     w->config.flags = VT_CONFIG_SPILL_IN_MEMORY;
     w->config.spill_dir = chance(&w->in, 32) ? folder : NULL;
+    w->fixing = chance(&w->in, 64);
     w->config.flags |= chance(&w->in, 128) ? VT_CONFIG_SPILL_MODEL : 0;
     MUST(vt_runtime_create(&w->config, &w->runtime) == VT_OK);
     for (which = 0; which < KEPT; ++which)

@@ -40,6 +40,8 @@ static inline void every_call_refuses(vt_runtime *runtime, vt_status status, con
     FAILS(vt_alloc(runtime, &desc, &pointer), status, words);
     FAILS(vt_free(runtime, &byte), status, words);
     FAILS(vt_touch(runtime, &pointer, 1), status, words);
+    FAILS(vt_tensor_at(runtime, &byte, &tensor), status, words);
+    CHECK(tensor == 77);
     FAILS(vt_plan_save(runtime, "never.plan"), status, words);
     FAILS(vt_plan_save_key(runtime, 1, "never.plan"), status, words);
     FAILS(vt_plan_load(runtime, "never.plan"), status, words);

@@ -179,6 +179,54 @@ static void a_shipped_plan(uint64_t loss)
     CHECK(remove(path) == 0 && remove("works.json") == 0);
 }
 
+/* An integration that knows pointers only: they stay good while their pages move. */
+static void raw_pointers(void)
+{
+    app a = app_create(NULL, NULL);
+    vt_tensor_desc desc;
+    void *layers[APP_LAYERS], *weight, *at[2], *first = NULL;
+    vt_tensor handle;
+    unsigned char byte = 0;
+    int i, turn;
+
+    memset(&desc, 0, sizeof desc);
+    desc.size = sizeof desc;
+    desc.bytes = APP_PAGE;
+    desc.kind = VT_KIND_PARAMETER;
+    OK(vt_alloc(a.runtime, &desc, &weight));
+    desc.bytes = 6 * APP_PAGE;
+    desc.kind = VT_KIND_ACTIVATION;
+    for (turn = 0; turn < 5; ++turn) {
+        OK(vt_iteration_begin(a.runtime, 9));
+        for (i = 0; i < APP_LAYERS; ++i) {
+            OK(vt_alloc(a.runtime, &desc, &layers[i]));
+            CHECK(turn < 2 || i > 0 || first == NULL || layers[0] == first);
+            if (i == 0)
+                first = turn > 0 ? layers[0] : NULL;
+            at[0] = layers[i];
+            at[1] = weight;
+            OK(vt_touch(a.runtime, at, 2));
+            memset(layers[i], turn * 16 + i, (size_t)6 * APP_PAGE);
+        }
+        for (i = APP_LAYERS; i-- > 0;) {
+            OK(vt_touch(a.runtime, &layers[i], 1));
+            CHECK(*(unsigned char *)layers[i] == turn * 16 + i);
+            CHECK(((unsigned char *)layers[i])[6 * APP_PAGE - 1] == turn * 16 + i);
+            OK(vt_touch(a.runtime, &weight, 1));
+            *(unsigned char *)weight = (unsigned char)(*(unsigned char *)weight + 1);
+            OK(vt_free(a.runtime, layers[i]));
+        }
+        OK(vt_iteration_end(a.runtime));
+    }
+    CHECK(numbers(&a).frozen_iterations == 3 && numbers(&a).moved_in_bytes > 0);
+    CHECK(numbers(&a).divergences == 0);
+    OK(vt_tensor_at(a.runtime, weight, &handle));
+    OK(vt_tensor_read(a.runtime, handle, 0, &byte, 1));
+    CHECK(byte == 5 * APP_LAYERS);
+    OK(vt_free(a.runtime, weight));
+    vt_runtime_destroy(a.runtime);
+}
+
 /* A program that would write more to a disk than it may in a day does not begin. */
 static void a_limit_of_what_is_written(void)
 {
@@ -270,6 +318,7 @@ int main(void)
     a_pinned_weight();
     an_abort_in_the_middle(loss);
     a_shipped_plan(loss);
+    raw_pointers();
     a_limit_of_what_is_written();
     freezing_by_hand();
     levels_of_logging();

@@ -53,11 +53,12 @@ impl Heap {
         buffer: &[u8],
     ) -> Result<(), RuntimeError> {
         let bytes = buffer.len();
-        let whole = bytes as u64 == self.items[&key].bytes;
+        let item = &self.items[&key];
+        let (whole, padded) = (bytes as u64 == item.asked, item.asked < item.bytes);
         if !whole {
-            self.items[&key].check_kept()?;
+            item.check_kept()?;
         }
-        self.settle(key, !whole)?;
+        self.settle(key, padded || !whole)?;
         let item = &self.items[&key];
         if let Some(device) = item.at() {
             let target = self.address(device + offset, bytes as u64);

@@ -35,7 +35,10 @@ pub(super) const CLAIM_BYTES: u64 = 1 << 20;
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub(super) name: Arc<str>,
+    /// What it takes.
     pub(super) bytes: u64,
+    /// What the application asked for: no more, and what is beyond means nothing.
+    pub(super) asked: u64,
     /// Where it is in the arena.
     pub(super) device: Option<u64>,
     /// Where it is in the arena for good; then it is nowhere else.
@@ -56,7 +59,8 @@ impl Item {
     fn new(spec: &Spec, keep: Kinds) -> Self {
         Self {
             name: Arc::clone(&spec.name),
-            bytes: spec.bytes,
+            bytes: spec.taken(),
+            asked: spec.bytes,
             device: None,
             pinned: None,
             slot: None,

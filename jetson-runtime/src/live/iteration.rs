@@ -138,6 +138,7 @@ impl Runtime {
     /// If no op is open.
     #[inline]
     pub fn op_end(&mut self) -> Result<(), RuntimeError> {
+        self.touching = false;
         match &mut self.place {
             Place::Replaying(cursor) if cursor.open => {
                 let program = self.tracks[cursor.track].program.as_mut();
@@ -410,7 +411,7 @@ impl Runtime {
         for (key, _) in &event.accesses {
             self.rows.push(Row {
                 pointer: self.heap.pointer(*key),
-                bytes: crate::scale::to_usize(self.heap.items[key].bytes),
+                bytes: crate::scale::to_usize(self.heap.items[key].asked),
                 mode: mode_of(*key, &once),
             });
         }

@@ -17,6 +17,7 @@ use super::tensor::Key;
 use crate::arena::Arena;
 use crate::error::RuntimeError;
 use crate::frozen::Frozen;
+use crate::scale::to_usize;
 use crate::table::AccessRow;
 
 /// A program of a kind of iteration.
@@ -74,7 +75,7 @@ impl Program {
                 let seat = seats.get(*key);
                 rows.push(Row {
                     pointer: seat.map_or(pointer, |seat| seat.pointer()),
-                    bytes,
+                    bytes: seat.map_or(bytes, |seat| to_usize(seat.asked)),
                     mode: mode_of(*key, &merged),
                 });
             }

@@ -144,7 +144,7 @@ impl Runtime {
     /// Reserves an address for a tensor that keeps its.
     pub(super) fn seat(&mut self, key: Key, spec: &Spec) -> Result<(), RuntimeError> {
         match spec.fixed {
-            true => self.heap.reserve_seat(key, spec.bytes),
+            true => self.heap.reserve_seat(key, spec),
             false => Ok(()),
         }
     }

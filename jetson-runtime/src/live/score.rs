@@ -17,6 +17,7 @@ use crate::scale::system_page;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spec {
     pub(super) name: Arc<str>,
+    /// What the application asked for.
     pub(super) bytes: u64,
     pub(super) kind: TensorKind,
     pub(super) scratch: bool,
@@ -27,26 +28,26 @@ impl Spec {
     pub(super) fn new(desc: &TensorDesc<'_>) -> Self {
         Self {
             name: desc.name.into(),
-            bytes: bytes_of(desc),
+            bytes: desc.bytes.0,
             kind: desc.kind,
             scratch: desc.scratch,
             fixed: desc.fixed,
         }
     }
 
+    /// What it takes: one with a fixed address whole pages.
+    pub(super) fn taken(&self) -> u64 {
+        match self.fixed {
+            true => self.bytes.next_multiple_of(system_page()),
+            false => self.bytes,
+        }
+    }
+
     /// Whether it describes the same tensor.
     pub(super) fn is(&self, desc: &TensorDesc<'_>) -> bool {
-        (self.bytes, self.kind) == (bytes_of(desc), desc.kind)
+        (self.bytes, self.kind) == (desc.bytes.0, desc.kind)
             && (self.scratch, self.fixed) == (desc.scratch, desc.fixed)
             && *self.name == *desc.name
-    }
-}
-
-/// What a tensor takes: one with a fixed address whole pages.
-fn bytes_of(desc: &TensorDesc<'_>) -> u64 {
-    match desc.fixed {
-        true => desc.bytes.0.next_multiple_of(system_page()),
-        false => desc.bytes.0,
     }
 }
 

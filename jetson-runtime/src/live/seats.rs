@@ -15,6 +15,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::heap::Heap;
+use super::score::Spec;
 use super::tensor::Key;
 use crate::arena::Arena;
 use crate::error::RuntimeError;
@@ -25,15 +26,18 @@ use crate::scale::{system_page, to_usize};
 #[derive(Debug)]
 pub(super) struct Seat {
     region: Region,
+    /// What the application asked for.
+    pub(super) asked: u64,
 }
 
 impl Seat {
-    /// Reserves addresses for a tensor, whose bytes are whole pages.
-    pub(super) fn new(bytes: u64) -> Result<Self, RuntimeError> {
-        let bytes = NonZeroUsize::new(to_usize(bytes)).expect("a tensor has bytes");
+    /// Reserves addresses for a tensor.
+    pub(super) fn new(spec: &Spec) -> Result<Self, RuntimeError> {
+        let bytes = NonZeroUsize::new(to_usize(spec.taken())).expect("a tensor has bytes");
         let region = Region::reserve(bytes);
         let region = region.map_err(RuntimeError::system("reserve an address for a tensor"))?;
-        Ok(Self { region })
+        let asked = spec.bytes;
+        Ok(Self { region, asked })
     }
 
     /// The address.
@@ -106,12 +110,12 @@ impl Seats {
 
 impl Heap {
     /// Gives a tensor an address for life. Blocks are whole pages from now on.
-    pub(super) fn reserve_seat(&mut self, key: Key, bytes: u64) -> Result<(), RuntimeError> {
+    pub(super) fn reserve_seat(&mut self, key: Key, spec: &Spec) -> Result<(), RuntimeError> {
         if self.space.align() != system_page() {
             self.clear_arena()?;
             self.space.align_to(system_page());
         }
-        self.seats.insert(key, Arc::new(Seat::new(bytes)?));
+        self.seats.insert(key, Arc::new(Seat::new(spec)?));
         Ok(())
     }
 

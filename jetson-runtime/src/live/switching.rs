@@ -134,7 +134,7 @@ impl Runtime {
             Ok(frozen) => {
                 let track = &mut self.tracks[at];
                 let heap = &self.heap;
-                let pinned = |key: Key| (heap.pointer(key), to_usize(heap.items[&key].bytes));
+                let pinned = |key: Key| (heap.pointer(key), to_usize(heap.items[&key].asked));
                 let program = Program::new(frozen, &track.score, keys, predicted_ns, seats, pinned);
                 track.program = Some(program);
                 info!(key = track.key.0, predicted_ns, "frozen");
@@ -279,7 +279,7 @@ impl Runtime {
             if seats.get(key).is_none() {
                 let seat = match track.seats.get(key) {
                     Some(seat) => Arc::clone(seat),
-                    None => Arc::new(Seat::new(spec.bytes)?),
+                    None => Arc::new(Seat::new(spec)?),
                 };
                 seats.insert(key, seat);
             }

@@ -11,11 +11,15 @@ use lgm::policy::Policy;
 use vtensor::{Bytes, TensorKind};
 
 use super::{Access, Config, ProgramKey, TensorDesc};
+use crate::scale::system_page;
 use crate::spill::Spill;
 use crate::tests::disk;
 use app::App;
 
-const KIB: u64 = 1024;
+/// What sizes are multiples of: a quarter of the machine's page, 1 KiB on most.
+fn unit() -> u64 {
+    system_page() / 4
+}
 
 fn config(budget: u64) -> Config {
     Config {
@@ -28,7 +32,7 @@ fn config(budget: u64) -> Config {
 /// A small step: two layers forward and backward, an update, and a loss that the application reads.
 fn step(app: &mut App, batch: u64) {
     let [weight, momentum, input, loss] = [0, 1, 2, 3].map(|at| app.kept[at]);
-    let first = app.create("first", batch * 16 * KIB);
+    let first = app.create("first", batch * 16 * unit());
     app.op(
         "forward 1",
         &[
@@ -37,10 +41,10 @@ fn step(app: &mut App, batch: u64) {
             Access::write(first),
         ],
     );
-    let second = app.create("second", batch * 24 * KIB);
+    let second = app.create("second", batch * 24 * unit());
     app.op("forward 2", &[Access::read(first), Access::write(second)]);
     app.op("loss", &[Access::read(second), Access::write(loss)]);
-    let gradient = app.create("gradient", batch * 24 * KIB);
+    let gradient = app.create("gradient", batch * 24 * unit());
     app.op(
         "backward 2",
         &[Access::read(second), Access::write(gradient)],
@@ -64,7 +68,7 @@ fn step(app: &mut App, batch: u64) {
 
 fn evaluation(app: &mut App) {
     let [weight, _, input, loss] = [0, 1, 2, 3].map(|at| app.kept[at]);
-    let only = app.create("only", 40 * KIB);
+    let only = app.create("only", 40 * unit());
     app.op(
         "infer",
         &[
@@ -81,9 +85,9 @@ fn evaluation(app: &mut App) {
 fn app(config: Config) -> App {
     let mut app = App::new(config);
     for (name, bytes, kind) in [
-        ("weight", 12 * KIB + 40, TensorKind::Parameter),
-        ("momentum", 12 * KIB + 40, TensorKind::Optimizer),
-        ("input", 8 * KIB, TensorKind::Input),
+        ("weight", 12 * unit() + 40, TensorKind::Parameter),
+        ("momentum", 12 * unit() + 40, TensorKind::Optimizer),
+        ("input", 8 * unit(), TensorKind::Input),
         ("loss", 4, TensorKind::Buffer),
     ] {
         app.create_kept(&TensorDesc::new(name, Bytes(bytes), kind));
@@ -99,7 +103,7 @@ const EVALUATE: ProgramKey = ProgramKey(3);
 fn train(app: &mut App, epochs: usize) {
     for _ in 0..epochs {
         for _ in 0..4 {
-            app.write(2, 0, 8 * KIB);
+            app.write(2, 0, 8 * unit());
             app.iteration(TRAIN, |app| step(app, 2));
             app.read(3, 0, 4);
         }
@@ -116,8 +120,8 @@ fn three_kinds_of_iterations_share_one_budget() {
         for spill in [Spill::Ram, Spill::File(disk())] {
             // A model that stays beside a spill file is not smaller where an op does not use it.
             let budget = match spill {
-                Spill::Ram => 116 * KIB,
-                Spill::File(_) => 132 * KIB,
+                Spill::Ram => 116 * unit(),
+                Spill::File(_) => 132 * unit(),
             };
             let mut app = app(Config {
                 policy,
@@ -174,7 +178,7 @@ fn without_a_budget_nothing_moves_but_for_switches() {
 
 #[test]
 fn addresses_repeat_whenever_a_program_runs() {
-    let mut app = app(config(116 * KIB));
+    let mut app = app(config(116 * unit()));
     train(&mut app, 3);
     let mut addresses = Vec::new();
     for _ in 0..3 {
@@ -191,7 +195,7 @@ fn addresses_repeat_whenever_a_program_runs() {
 
 #[test]
 fn another_sequence_goes_on_on_demand_and_is_recorded_anew() {
-    let mut app = app(config(160 * KIB));
+    let mut app = app(config(160 * unit()));
     for _ in 0..4 {
         app.iteration(TRAIN, |app| step(app, 2));
     }
@@ -224,7 +228,7 @@ fn another_sequence_goes_on_on_demand_and_is_recorded_anew() {
 
 #[test]
 fn an_aborted_iteration_keeps_what_was_written_and_the_program() {
-    let mut app = app(config(116 * KIB));
+    let mut app = app(config(116 * unit()));
     for _ in 0..3 {
         app.iteration(TRAIN, |app| step(app, 2));
     }
@@ -244,10 +248,10 @@ fn an_aborted_iteration_keeps_what_was_written_and_the_program() {
 
 #[test]
 fn a_tensor_that_is_made_late_stays() {
-    let mut app = app(config(116 * KIB));
+    let mut app = app(config(116 * unit()));
     app.iteration(TRAIN, |app| {
         step(app, 2);
-        let state = app.create("lazy state", 9 * KIB);
+        let state = app.create("lazy state", 9 * unit());
         app.op("first use", &[Access::write(state)]);
         app.kept.push(state);
     });
@@ -264,11 +268,11 @@ fn a_tensor_that_is_made_late_stays() {
 
 #[test]
 fn tensors_come_and_go_between_iterations() {
-    let mut app = app(config(116 * KIB));
+    let mut app = app(config(116 * unit()));
     train(&mut app, 3);
-    let extra = TensorDesc::new("extra", Bytes(300 * KIB), TensorKind::Buffer);
+    let extra = TensorDesc::new("extra", Bytes(300 * unit()), TensorKind::Buffer);
     app.create_kept(&extra);
-    app.write(4, 1, 299 * KIB);
+    app.write(4, 1, 299 * unit());
     app.iteration(TRAIN, |app| step(app, 2));
     assert!(
         app.runtime.programs()[0].frozen,
@@ -282,7 +286,7 @@ fn tensors_come_and_go_between_iterations() {
     app.read_all();
     app.create_kept(&TensorDesc::new(
         "weight",
-        Bytes(16 * KIB),
+        Bytes(16 * unit()),
         TensorKind::Parameter,
     ));
     app.kept.rotate_right(1);
@@ -295,28 +299,31 @@ fn tensors_come_and_go_between_iterations() {
 
 #[test]
 fn a_trace_of_what_was_recorded_can_be_planned_again() {
-    let mut app = app(config(116 * KIB));
+    let mut app = app(config(116 * unit()));
     app.iteration(TRAIN, |app| step(app, 2));
     let trace = app.runtime.trace(TRAIN).unwrap().unwrap();
     assert_eq!(trace.ops().len(), 6);
-    let persistent = 2 * (12 * KIB + 40) + 8 * KIB + 4;
+    let persistent = 2 * (12 * unit() + 40) + 8 * unit() + 4;
     assert_eq!(trace.persistent_bytes(), Bytes(persistent));
-    assert_eq!(trace.peak_bytes(), Bytes(persistent + (32 + 48 + 48) * KIB));
+    assert_eq!(
+        trace.peak_bytes(),
+        Bytes(persistent + (32 + 48 + 48) * unit())
+    );
     assert!(trace.compute_ns("host").unwrap() > 0);
     assert!(app.runtime.trace(EVALUATE).unwrap().is_none());
 }
 
 #[test]
 fn scratch_is_forgotten_and_everything_else_is_kept() {
-    let mut app = app(config(116 * KIB));
+    let mut app = app(config(116 * unit()));
     let scratch = TensorDesc {
         scratch: true,
-        ..TensorDesc::new("scratch", Bytes(40 * KIB), TensorKind::Workspace)
+        ..TensorDesc::new("scratch", Bytes(40 * unit()), TensorKind::Workspace)
     };
     app.create_kept(&scratch);
     app.create_kept(&TensorDesc::new(
         "output",
-        Bytes(40 * KIB),
+        Bytes(40 * unit()),
         TensorKind::Buffer,
     ));
     for _ in 0..5 {
@@ -327,7 +334,7 @@ fn scratch_is_forgotten_and_everything_else_is_kept() {
             app.op("finish", &[Access::read(scratch), Access::write(output)]);
         });
         // The next iteration overwrites it, and still it is there.
-        app.read(5, 0, 40 * KIB);
+        app.read(5, 0, 40 * unit());
     }
     assert!(app.runtime.stats().frozen_iterations > 2);
 }

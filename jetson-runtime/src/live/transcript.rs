@@ -95,7 +95,7 @@ impl<'a> Writer<'a> {
     fn add(&mut self, key: Key, spec: &Spec, persistent: bool) -> u32 {
         let row = self.builder.tensor(trace::Tensor {
             name: spec.name.to_string(),
-            bytes: Bytes(spec.bytes),
+            bytes: Bytes(spec.taken()),
             kind: spec.kind,
             persistent,
             fixed: spec.fixed,

@@ -32,8 +32,8 @@ pub struct StorageOptions {
     pub integrity: Integrity,
     /// How requests reach the disk.
     pub path: IoPath,
-    /// The largest request, in bytes; rounded down to whole blocks of 4 KiB, at least one. `None` is
-    /// what was measured to do, or [`REQUEST_BYTES`] where nothing was measured.
+    /// The largest request, in bytes; rounded down to whole blocks of 4 KiB, at least one. `None`
+    /// is what was measured to do, or [`REQUEST_BYTES`] where nothing was measured.
     pub request_bytes: Option<u32>,
     /// Requests in flight for each engine, 1 to 64.
     pub depth: u32,

@@ -35,7 +35,7 @@ fn run_to_the_failure(frozen: &mut Frozen, model: &mut Model) -> RuntimeError {
 fn every_command_may_fail() {
     within(LIMIT, || {
         const COMMANDS: u64 = 6;
-        let plan = plans::rotation(plans::PAGE, 6, 2);
+        let plan = plans::rotation(plans::page(), 6, 2);
         let total: u64 = plan.skeleton.tensors.iter().map(|t| t.bytes.0).sum();
         for direction in [Direction::Out, Direction::In] {
             for after_copies in 0..2 * COMMANDS {
@@ -94,7 +94,7 @@ fn every_command_may_fail() {
 #[test]
 fn a_failed_program_can_be_dropped_without_a_word() {
     within(LIMIT, || {
-        let plan = plans::swap(plans::PAGE);
+        let plan = plans::swap(plans::page());
         for direction in [Direction::Out, Direction::In] {
             let fault = Some(Fault {
                 direction,
@@ -115,7 +115,7 @@ fn a_failed_program_can_be_dropped_without_a_word() {
 #[test]
 fn a_program_can_be_given_up_before_every_step() {
     within(LIMIT, || {
-        for (name, plan) in plans::all(plans::PAGE) {
+        for (name, plan) in plans::all(plans::page()) {
             for complete in 0..2 * plan.skeleton.ops.len() + 1 {
                 let mut frozen = freeze(&plan, &Options::default()).unwrap();
                 let mut model = Model::new(&plan);
@@ -147,7 +147,7 @@ fn a_program_can_be_given_up_before_every_step() {
 #[test]
 fn a_program_can_be_given_up_at_rest() {
     within(LIMIT, || {
-        for (name, plan) in plans::all(plans::PAGE) {
+        for (name, plan) in plans::all(plans::page()) {
             for iterations in 0..3 {
                 let mut frozen = freeze(&plan, &Options::default()).unwrap();
                 let mut model = Model::new(&plan);
@@ -168,7 +168,7 @@ fn a_program_can_be_given_up_at_rest() {
 #[test]
 fn what_an_open_step_writes_is_lost() {
     within(LIMIT, || {
-        for (name, plan) in plans::all(plans::PAGE) {
+        for (name, plan) in plans::all(plans::page()) {
             for open in 0..plan.skeleton.ops.len() {
                 let mut frozen = freeze(&plan, &Options::default()).unwrap();
                 let mut model = Model::new(&plan);
@@ -197,7 +197,7 @@ fn what_an_open_step_writes_is_lost() {
 #[test]
 fn a_drop_ends_a_copy_that_takes_an_hour() {
     within(LIMIT, || {
-        let plan = plans::swap(plans::PAGE);
+        let plan = plans::swap(plans::page());
         for duplex in [true, false] {
             let options = Options {
                 duplex: Some(duplex),
@@ -217,7 +217,7 @@ fn a_drop_ends_a_copy_that_takes_an_hour() {
 #[test]
 fn a_drop_in_every_state_ends() {
     within(LIMIT, || {
-        let plan = plans::rotation(plans::PAGE, 6, 2);
+        let plan = plans::rotation(plans::page(), 6, 2);
         for duplex in [true, false] {
             let options = Options {
                 duplex: Some(duplex),
@@ -245,7 +245,7 @@ fn a_drop_in_every_state_ends() {
 #[test]
 fn a_throttled_link_keeps_its_pace() {
     within(LIMIT, || {
-        let plan = plans::rotation(plans::PAGE, 6, 2);
+        let plan = plans::rotation(plans::page(), 6, 2);
         let options = Options {
             throttle: slow(1_000_000),
             ..Options::default()

@@ -45,7 +45,7 @@ fn refused(plan: &Plan, options: &Options) -> RuntimeError {
 
 #[test]
 fn too_many_mappings_are_refused_before_anything_is_taken() {
-    let plan = plans::swap(plans::PAGE);
+    let plan = plans::swap(plans::page());
     let limits = MapLimits {
         mappings_max: Some(100),
         ..MapLimits::default()
@@ -64,9 +64,10 @@ fn too_many_mappings_are_refused_before_anything_is_taken() {
 
 #[test]
 fn too_much_virtual_memory_is_refused() {
-    let plan = plans::swap(plans::PAGE);
+    let allowed = Bytes(4 * plans::page());
+    let plan = plans::swap(plans::page());
     let limits = MapLimits {
-        virtual_bytes_max: Some(Bytes(4 * 4096)),
+        virtual_bytes_max: Some(allowed),
         ..MapLimits::default()
     };
     let error = refused(
@@ -80,9 +81,9 @@ fn too_much_virtual_memory_is_refused() {
         matches!(
             error,
             RuntimeError::VirtualMemory {
-                limit: Bytes(16384),
+                limit,
                 ..
-            }
+            } if limit == allowed
         ),
         "{error}"
     );
@@ -98,7 +99,7 @@ fn a_scale_that_breaks_the_plan_is_refused_with_advice() {
     assert!(matches!(error, RuntimeError::PageSize { .. }), "{error}");
 
     // Slots are multiples of 4096 bytes, and the scale wants multiples of 8192.
-    let mut plan = plans::swap(32 << 20);
+    let mut plan = plans::swap(8192 * plans::page());
     plan.program.spill_bytes.0 += 4096;
     for slot in [
         &mut plan.program.ins[0].slot,
@@ -107,7 +108,7 @@ fn a_scale_that_breaks_the_plan_is_refused_with_advice() {
     ] {
         *slot += 4096;
     }
-    let error = refused(&plan, &options(4096));
+    let error = refused(&plan, &options(plans::page()));
     let RuntimeError::Indivisible { page_min, .. } = error else {
         panic!("{error}");
     };
@@ -125,7 +126,7 @@ fn an_arena_beyond_memory_is_refused() {
 
 #[test]
 fn foreign_directories_are_refused() {
-    let plan = plans::swap(plans::PAGE);
+    let plan = plans::swap(plans::page());
     let directory = Directory::new("foreign");
     let missing = directory.0.join("none");
     let file = directory.0.join("file");
@@ -154,7 +155,7 @@ fn foreign_directories_are_refused() {
 
 #[test]
 fn a_full_disk_is_an_error_at_freeze() {
-    let mut plan = plans::swap(plans::PAGE);
+    let mut plan = plans::swap(plans::page());
     plan.program.spill_bytes = Bytes(1 << 49);
     let directory = Directory::new("full");
     let spill = directory.spill();
@@ -180,7 +181,7 @@ fn a_full_disk_is_an_error_at_freeze() {
 
 #[test]
 fn a_spill_file_has_no_name_while_it_is_used() {
-    let plan = plans::rotation(plans::PAGE, 12, 3);
+    let plan = plans::rotation(plans::page(), 12, 3);
     let directory = Directory::new("unnamed");
     let spill = directory.spill();
     let mut frozen = freeze(
@@ -203,14 +204,14 @@ fn a_spill_file_has_no_name_while_it_is_used() {
 
 #[test]
 fn the_arena_never_holds_more_than_the_budget() {
-    let plan = plans::rotation(plans::PAGE, 12, 3);
+    let plan = plans::rotation(plans::page(), 12, 3);
     for lazy_page_tables in [false, true] {
         let options = Options {
             lazy_page_tables,
             ..Options::default()
         };
         let mut frozen = freeze(&plan, &options).unwrap();
-        let budget = Bytes(6 * 4096);
+        let budget = Bytes(6 * plans::page());
         assert_eq!(frozen.arena_bytes(), budget);
         let mut model = Model::new(&plan);
         for _ in 0..20 {

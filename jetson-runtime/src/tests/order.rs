@@ -103,7 +103,7 @@ fn calls_out_of_order_change_nothing() {
             ],
         ),
     ];
-    let plan = plans::swap(plans::PAGE);
+    let plan = plans::swap(plans::page());
     for (calls, wrong) in table {
         let mut frozen = freeze(&plan, &Options::default()).unwrap();
         for right in *calls {
@@ -132,7 +132,7 @@ fn calls_out_of_order_change_nothing() {
 
 #[test]
 fn divergence_names_both_ops() {
-    let mut frozen = freeze(&plans::swap(plans::PAGE), &Options::default()).unwrap();
+    let mut frozen = freeze(&plans::swap(plans::page()), &Options::default()).unwrap();
     frozen.iteration_begin().unwrap();
     let error = frozen.step_begin(OpIndex(2)).unwrap_err();
     let RuntimeError::Diverged {
@@ -151,7 +151,7 @@ fn divergence_names_both_ops() {
 
 #[test]
 fn ranges_at_rest_are_checked() {
-    let plan = plans::dead_at_home(plans::PAGE);
+    let plan = plans::dead_at_home(plans::page());
     let mut frozen = freeze(&plan, &Options::default()).unwrap();
     let [dead, kept, transient] = [TensorId(0), TensorId(1), TensorId(2)];
     let size = frozen.tensor_bytes(kept).unwrap().0;
@@ -181,7 +181,10 @@ fn ranges_at_rest_are_checked() {
 
 #[test]
 fn a_write_at_rest_reaches_every_copy() {
-    for plan in [plans::clean_return(plans::PAGE), plans::swap(plans::PAGE)] {
+    for plan in [
+        plans::clean_return(plans::page()),
+        plans::swap(plans::page()),
+    ] {
         let mut frozen = freeze(&plan, &Options::default()).unwrap();
         let mut model = Model::new(&plan);
         for _ in 0..3 {
@@ -195,7 +198,7 @@ fn a_write_at_rest_reaches_every_copy() {
                 // In two parts, across the boundary of a piece.
                 let mut bytes = vec![0; tensor.bytes.0 as usize];
                 super::model::fill(id, model.versions[index], 0, &mut bytes);
-                let (head, tail) = bytes.split_at(plans::PAGE as usize - 7);
+                let (head, tail) = bytes.split_at(plans::page() as usize - 7);
                 frozen.write(id, 0, head).unwrap();
                 frozen.write(id, head.len() as u64, tail).unwrap();
             }

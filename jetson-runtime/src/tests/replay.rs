@@ -15,7 +15,7 @@ fn tiers() -> [Spill; 2] {
 #[test]
 fn a_thousand_iterations_keep_every_byte() {
     within(Duration::from_secs(120), || {
-        for (name, plan) in plans::all(plans::PAGE) {
+        for (name, plan) in plans::all(plans::page()) {
             for (spill, duplex) in tiers()
                 .into_iter()
                 .flat_map(|t| [(t.clone(), true), (t, false)])
@@ -48,23 +48,23 @@ fn a_thousand_iterations_keep_every_byte() {
 #[test]
 fn a_smaller_scale_keeps_every_byte() {
     within(Duration::from_secs(60), || {
-        for page in [8 << 10, 64 << 10, 2 << 20] {
+        for page in [2, 8, 32].map(|pages| pages * plans::page()) {
             for (name, plan) in plans::all(page) {
                 let options = Options {
-                    executed_page: Some(PageBytes::MIN),
+                    executed_page: Some(PageBytes::new(plans::page()).unwrap()),
                     ..Options::default()
                 };
                 let mut frozen = freeze(&plan, &options).unwrap();
                 assert_eq!(
                     frozen.arena_bytes().0,
-                    u64::from(plan.program.arena_pages) * 4096
+                    u64::from(plan.program.arena_pages) * plans::page()
                 );
                 let mut model = Model::new(&plan);
                 for _ in 0..50 {
                     model.iteration(&mut frozen).unwrap();
                     model.check_home(&mut frozen).unwrap();
                 }
-                let ratio = page / 4096;
+                let ratio = page / plans::page();
                 let moved = frozen.stats().moved_out.0 * ratio;
                 let copies = plan.program.outs.len() as u64;
                 let planned = 50 * plan.program.moved_out().0;

@@ -3,11 +3,16 @@
 mod builder;
 
 use lgm::plan::Plan;
+use nix::unistd::{SysconfVar, sysconf};
 use vtensor::{Mode, PieceRun, Place, TensorId};
 
 use builder::Builder;
 
-pub const PAGE: u64 = 4096;
+/// The machine's page, the smallest that a plan can be executed with.
+pub fn page() -> u64 {
+    let page = sysconf(SysconfVar::PAGE_SIZE).expect("the system tells its page");
+    u64::try_from(page.expect("it has one")).expect("of a positive size")
+}
 
 const fn at(place: Place, offset: u64) -> Place {
     Place {
@@ -95,7 +100,7 @@ pub fn shared_page(page: u64) -> Plan {
     let small = b.tensor("small", 500, true);
     let other = b.tensor("other", 700, true);
     let large = b.tensor("large", page, true);
-    let (slot_small, slot_other, slot_large) = (0, PAGE, 2 * PAGE);
+    let (slot_small, slot_other, slot_large) = (0, page, 2 * page);
     b.home(small, Some(w), None);
     b.home(other, Some(at(w, 512)), None);
     b.home(large, None, Some(slot_large));

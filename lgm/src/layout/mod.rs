@@ -5,8 +5,8 @@
 //! anew in each stay, so pages are assigned by interval colouring, on a circle that is cut open
 //! where little crosses.
 //!
-//! Tensors whose address may never change have one page for each piece, which is chosen first and is
-//! kept free for all stays; between them others have it.
+//! Tensors whose address may never change have one page for each piece, which is chosen first and
+//! is kept free for all stays; between them others have it.
 //!
 //! Limits: for fixed addresses no bound on pages holds; where they do not fit the caller has to
 //! schedule for less. Work is bounded: a layout that is not found within [`Effort`] does not exist

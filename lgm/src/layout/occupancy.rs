@@ -43,7 +43,8 @@ pub(super) struct Offer {
     pub(super) label: i64,
     /// From when on it is reserved.
     pub(super) reserved_from: Position,
-    /// How many more outs have to be waited for, here or by whom it is reserved for, than the schedule says.
+    /// How many more outs have to be waited for than the schedule says, here or by whom it is
+    /// reserved for.
     pub(super) wait: i64,
 }
 

@@ -76,7 +76,7 @@ pub(crate) struct Stays<'a> {
     pub(crate) accesses: Vec<Vec<StayId>>,
     /// For each tensor, the stays of its pieces at the boundary.
     pub(crate) home: Vec<Vec<StayId>>,
-    /// For each piece of a tensor with a fixed address, all its stays, in the order of their claims.
+    /// For each piece of a tensor with a fixed address, all its stays, in the order of claims.
     pub(crate) fixed: Vec<Vec<StayId>>,
     /// For each tensor, where its pieces begin in `fixed`.
     first_fixed: Vec<Option<usize>>,

@@ -29,10 +29,11 @@ use self::residences::Residences;
 use crate::cost::{Load, Timeline};
 use crate::graph::{Graph, Holding};
 use crate::packing::Packing;
-use crate::policy::{self, Policy, Task, Timed};
+use crate::policy::{Policy, Scheduler, Task, Timed};
 use crate::profile::Link;
 use crate::program::Program;
 use crate::queues::Pages;
+use crate::tricks::Tricks;
 
 /// The unit in which room is counted before it is packed.
 pub const UNIT: PageBytes = PageBytes::MIN;
@@ -88,6 +89,7 @@ pub fn plan(policy: Policy, graph: &Graph<'_>, link: &Link, arena: Arena) -> Opt
         arena,
         best: None,
     };
+    let mut scheduler = Scheduler::new(policy, Tricks::default());
     let mut attempt = |retreat: i64| {
         let task = Task {
             graph,
@@ -96,7 +98,7 @@ pub fn plan(policy: Policy, graph: &Graph<'_>, link: &Link, arena: Arena) -> Opt
             link,
         };
         // With less memory there will be no schedule either.
-        let timed = policy::timed(policy, task).ok()?;
+        let timed = scheduler.timed(task).ok()?;
         Some(packer.pack(&timed))
     };
     // Down in steps that follow from how much is missing, then halfway back where that does.

@@ -9,8 +9,8 @@ use crate::graph::{Granularity, Graph};
 use crate::packed;
 use crate::pool::Pool;
 
-/// Plans, if that takes less than `below_ns`. Tensors are counted in small units, and `page` is only
-/// what the program's arena is made of.
+/// Plans, if that takes less than `below_ns`. Tensors are counted in small units, and `page` is
+/// only what the program's arena is made of.
 pub(super) fn plan(
     request: &Request<'_>,
     page: PageBytes,

@@ -3,8 +3,8 @@
 //! In: the planner's own program. Out: the fastest of it and of others. Only who promises to be
 //! faster is laid out.
 //!
-//! - `portfolio` looks at the published policies and `whole`, each by its own rules, on pages and in
-//!   a contiguous arena. So no policy is ever faster, nor has a plan where this one has none.
+//! - `portfolio` looks at the published policies and `whole`, each by its own rules, on pages and
+//!   in a contiguous arena. So no policy is ever faster, nor has a plan where this one has none.
 //! - `vtensor` looks at `whole` in a contiguous arena where the budget is few pages: there rounding
 //!   to pages may cost more than moving whole tensors does.
 

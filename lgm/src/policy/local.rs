@@ -57,7 +57,9 @@ struct Point {
 }
 
 /// Searches on from the best that there are.
-pub(super) fn improve(task: Task<'_>, granule: Granule, best: &mut Best<Recipe>) {
+///
+/// Again, after a search for another task, less work will do.
+pub(super) fn improve(task: Task<'_>, granule: Granule, again: bool, best: &mut Best<Recipe>) {
     let compute = task.graph.skeleton.compute_ns();
     let starts = best.best(STARTS);
     let Some((first, _)) = starts.first() else {
@@ -67,7 +69,8 @@ pub(super) fn improve(task: Task<'_>, granule: Granule, best: &mut Best<Recipe>)
         return;
     }
     let size = task.graph.skeleton.ops.len() + 2 * first.moves.len();
-    let budget = (WORK / size as u64).clamp(EVALUATIONS.0.into(), EVALUATIONS.1.into());
+    let work = if again { WORK / 3 } else { WORK };
+    let budget = (work / size as u64).clamp(EVALUATIONS.0.into(), EVALUATIONS.1.into());
     let each = budget / starts.len() as u64;
     let mut random = Rand64::new(SEED);
     for (schedule, recipe) in starts {
@@ -117,7 +120,9 @@ impl Walk<'_, '_> {
             match self.evaluate(recipe, &here) {
                 Some(next) if time(&next) <= time(&here) + slack => {
                     here = next;
-                    if time(&here) < time(&top) {
+                    // What never repeats is hard to predict, so it is only passed through.
+                    let steady = |point: &Point| point.schedule.timeline.steady;
+                    if time(&here) < time(&top) && (steady(&here) || !steady(&top)) {
                         top = here.clone();
                         failures = 0;
                         continue;
@@ -153,7 +158,7 @@ impl Walk<'_, '_> {
             prefetch(&mut moves, with);
         }
         let schedule = Schedule::new(task.graph, task.pages, moves, task.capacity, task.link);
-        let schedule = schedule.ok().filter(|made| made.timeline.steady)?;
+        let schedule = schedule.ok()?;
         Some(Point {
             waits: waits(task, &schedule),
             recipe,

@@ -291,34 +291,32 @@ impl Scheduler {
             Policy::Whole | Policy::WholePaged | Policy::Vtensor | Policy::Portfolio => {
                 self.search.schedules(task)
             }
-            policy => Ok(timed(policy, task)?
+            _ => Ok(self
+                .timed(task)?
                 .into_iter()
                 .map(|timed| timed.schedule)
                 .collect()),
         }
     }
-}
 
-/// The same for a policy whose tensors are contiguous, with what its own rule says of waits.
-///
-/// # Errors
-/// If the policy finds none that fits.
-pub fn timed(policy: Policy, task: Task<'_>) -> Result<Vec<Timed>, Overfull> {
-    match policy {
-        Policy::VdnnAll => vdnn::published(task, vdnn::Layers::All),
-        Policy::VdnnConv => vdnn::published(task, vdnn::Layers::Convolutions),
-        Policy::Flashneuron => flashneuron::published(task),
-        Policy::Capuchin => capuchin::published(task),
-        Policy::Autoswap => autoswap::published(task),
-        Policy::Swapadvisor => swapadvisor::published(task),
-        Policy::NnablaWindow => nnabla::published(task),
-        Policy::Deepum => deepum::published(task),
-        Policy::G10 => g10::published(task),
-        _ => Ok(Scheduler::new(policy, Tricks::default())
-            .schedules(task)?
-            .into_iter()
-            .map(Timed::from)
-            .collect()),
+    /// The same with what the policy's own rule says of waits, for a policy whose tensors are
+    /// contiguous.
+    ///
+    /// # Errors
+    /// If the policy finds none that fits.
+    pub fn timed(&mut self, task: Task<'_>) -> Result<Vec<Timed>, Overfull> {
+        match self.policy {
+            Policy::VdnnAll => vdnn::published(task, vdnn::Layers::All),
+            Policy::VdnnConv => vdnn::published(task, vdnn::Layers::Convolutions),
+            Policy::Flashneuron => flashneuron::published(task),
+            Policy::Capuchin => capuchin::published(task),
+            Policy::Autoswap => autoswap::published(task),
+            Policy::Swapadvisor => swapadvisor::published(task),
+            Policy::NnablaWindow => nnabla::published(task),
+            Policy::Deepum => deepum::published(task),
+            Policy::G10 => g10::published(task),
+            _ => Ok(self.schedules(task)?.into_iter().map(Timed::from).collect()),
+        }
     }
 }
 

@@ -87,8 +87,10 @@ impl Search {
             best = self.grid(task);
             searched = true;
         }
-        if self.tricks.local && !self.improved {
-            local::improve(task, self.granule, &mut best);
+        // Whole tensors: with less memory others may have to leave.
+        let again = self.granule == Granule::Tensor;
+        if self.tricks.local && (!self.improved || again) {
+            local::improve(task, self.granule, self.improved, &mut best);
             self.improved = true;
             searched = true;
         }

@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn releases_are_read() {
-        let line = "# R36 (release), REVISION: 4.7, GCID: 42132812, BOARD: generic";
+        let line = "# R36 (release), REVISION: 4.7, GCID: 42132812, BOARD: generic, EABI: aarch64";
         let release = L4tRelease::parse(line).unwrap();
         assert_eq!(release, L4tRelease::REGRESSION);
         assert_eq!(release.to_string(), "36.4.7");
@@ -134,8 +134,8 @@ mod tests {
         let write = |path: &str, text: &str| fs::write(root.join(path), text).unwrap();
         write(
             "proc/meminfo",
-            "MemTotal:    7800000 kB\nMemAvailable:   5000000 kB\nSwapTotal:   3900000 kB\n\
-             NvMapMemUsed:     100000 kB\n",
+            "MemTotal:        7800000 kB\nMemAvailable:    5000000 kB\n\
+             SwapTotal:       3900000 kB\nNvMapMemUsed:     100000 kB\n",
         );
         write(
             "proc/swaps",

@@ -9,7 +9,7 @@ use super::order::{ITERATIONS, Order};
 use super::programs;
 use crate::cuda::{Device, Driver, Frozen, Kernels, Mechanism, Options, Tally};
 use crate::pattern;
-use crate::tests::plans::PAGE;
+use crate::tests::plans;
 
 /// Runs a plan, with its contents written and checked. Whether bytes are wrong is not asked.
 fn run(device: &Device, plan: &Plan, duplex: bool) {
@@ -55,7 +55,7 @@ fn the_model_misses_every_wait_that_is_needed_and_no_other() {
             let control = Control::new("rtx-linux").unwrap();
             let reports = |elided: Option<u64>| {
                 control.reset("rtx-linux").unwrap();
-                control.granularity(PAGE).unwrap();
+                control.granularity(plans::page()).unwrap();
                 let device = Device::open(&Driver::open(control.path()).unwrap(), 0).unwrap();
                 if let Some(nth) = elided {
                     control.elide("cuStreamWaitEvent", nth).unwrap();

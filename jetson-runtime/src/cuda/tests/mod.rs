@@ -14,7 +14,7 @@ use crate::tests::plans;
 
 /// Plans made by hand, and a random training step at half of its peak.
 fn programs() -> Vec<(&'static str, Plan)> {
-    let mut found = plans::all(plans::PAGE);
+    let mut found = plans::all(plans::page());
     found.push(("planned", planned(4, 50)));
     found
 }
@@ -37,7 +37,7 @@ fn planned(seed: u64, percent: u64) -> Plan {
         profile: profiles.get("rtx3060").unwrap(),
         budget: Bytes((trace.peak_bytes().0 * percent / 100).max(least)),
         policy: Policy::Vtensor,
-        page: Some(PageBytes::new(plans::PAGE).unwrap()),
+        page: Some(PageBytes::new(plans::page()).unwrap()),
         trace_digest: trace.digest(),
         model: trace.model(),
     };

@@ -15,6 +15,8 @@ pub(super) struct App {
     pub(super) kept: Vec<Tensor>,
     /// Where tensors were found, one entry for each access.
     pub(super) addresses: Vec<usize>,
+    /// Whether some tensors keep their address for life: those with a size that 3 divides.
+    pub(super) fixing: bool,
     /// Ops and writes so far: no two leave the same bytes.
     turns: u64,
 }
@@ -26,14 +28,25 @@ impl App {
             model: HashMap::new(),
             kept: Vec::new(),
             addresses: Vec::new(),
+            fixing: false,
             turns: 0,
         }
     }
 
     pub(super) fn create_kept(&mut self, desc: &TensorDesc<'_>) {
-        let tensor = self.runtime.create(desc).unwrap();
-        self.model.insert(tensor, vec![0; desc.bytes.0 as usize]);
+        let tensor = self.make(desc);
         self.kept.push(tensor);
+    }
+
+    fn make(&mut self, desc: &TensorDesc<'_>) -> Tensor {
+        let desc = TensorDesc {
+            fixed: self.fixing && desc.bytes.0.is_multiple_of(3),
+            ..*desc
+        };
+        let tensor = self.runtime.create(&desc).unwrap();
+        assert_eq!(self.runtime.address(tensor).is_some(), desc.fixed);
+        self.model.insert(tensor, vec![0; desc.bytes.0 as usize]);
+        tensor
     }
 
     pub(super) fn destroy_kept(&mut self, at: usize) {
@@ -43,10 +56,7 @@ impl App {
     }
 
     pub(super) fn create(&mut self, name: &str, bytes: u64) -> Tensor {
-        let desc = TensorDesc::new(name, Bytes(bytes), TensorKind::Activation);
-        let tensor = self.runtime.create(&desc).unwrap();
-        self.model.insert(tensor, vec![0; bytes as usize]);
-        tensor
+        self.make(&TensorDesc::new(name, Bytes(bytes), TensorKind::Activation))
     }
 
     pub(super) fn destroy(&mut self, tensor: Tensor) {
@@ -91,8 +101,16 @@ impl App {
     pub(super) fn try_op(&mut self, name: &str, accesses: &[Access]) -> Result<(), RuntimeError> {
         self.turns += 1;
         let turns = self.turns;
+        let fixed = accesses
+            .iter()
+            .map(|access| self.runtime.address(access.tensor));
+        let fixed: Vec<_> = fixed.collect();
         let op = self.runtime.op_begin(name, accesses)?;
         for (at, access) in accesses.iter().enumerate() {
+            assert!(
+                fixed[at].is_none_or(|fixed| fixed == op.pointer(at)),
+                "for life"
+            );
             let address = op.pointer(at).as_ptr() as usize;
             assert_eq!(address % 512, 0, "tensors are aligned");
             self.addresses.push(address);

@@ -2,7 +2,7 @@
 
 use vtensor::{Bytes, TensorKind};
 
-use super::{KIB, TRAIN, app, config, step};
+use super::{TRAIN, app, config, step, unit};
 use crate::error::RuntimeError;
 use crate::live::{Access, ProgramKey, Runtime, Tensor, TensorDesc};
 
@@ -12,7 +12,7 @@ fn message<T>(result: Result<T, RuntimeError>) -> String {
 
 #[test]
 fn calls_out_of_order_are_refused_in_every_phase() {
-    let mut app = app(config(116 * KIB));
+    let mut app = app(config(116 * unit()));
     // Recording for two iterations, frozen then.
     for _ in 0..4 {
         let rt = &mut app.runtime;
@@ -35,7 +35,7 @@ fn calls_out_of_order_are_refused_in_every_phase() {
 
 #[test]
 fn an_open_op_must_end_first() {
-    let mut app = app(config(116 * KIB));
+    let mut app = app(config(116 * unit()));
     for _ in 0..4 {
         let input = app.kept[2];
         let weight = app.kept[0];
@@ -55,7 +55,7 @@ fn an_open_op_must_end_first() {
 
 #[test]
 fn tensors_and_ranges_are_checked() {
-    let mut app = app(config(116 * KIB));
+    let mut app = app(config(116 * unit()));
     let rt = &mut app.runtime;
     let desc = |bytes| TensorDesc::new("bad", Bytes(bytes), TensorKind::Buffer);
     assert!(message(rt.create(&desc(0))).contains("a tensor has bytes"));
@@ -64,13 +64,18 @@ fn tensors_and_ranges_are_checked() {
     let named = TensorDesc::new(&long, Bytes(1), TensorKind::Buffer);
     assert!(message(rt.create(&named)).contains("shorter name"));
     let weight = app.kept[0];
+    let end = 12 * unit();
     assert_eq!(
-        message(rt.read(weight, 12 * KIB, &mut [0; 41])),
-        "bytes 12288..12329 leave tensor 'weight' of 12328 bytes"
+        message(rt.read(weight, end, &mut [0; 41])),
+        format!(
+            "bytes {end}..{} leave tensor 'weight' of {} bytes",
+            end + 41,
+            end + 40
+        )
     );
     assert!(rt.read(weight, u64::MAX, &mut [0]).is_err());
     assert!(
-        rt.write(weight, 12 * KIB + 40, &[]).is_ok(),
+        rt.write(weight, 12 * unit() + 40, &[]).is_ok(),
         "nothing at the end"
     );
     let nobody = Tensor::from_bits(77 << 32);
@@ -87,14 +92,17 @@ fn tensors_and_ranges_are_checked() {
     );
     rt.destroy(fresh).unwrap();
     assert!(message(rt.destroy(fresh)).contains("is no tensor"));
-    let huge = rt.create(&desc(200 * KIB)).unwrap();
-    assert!(message(rt.op_begin("use", &[Access::write(huge)])).contains("200 KiB at once"));
+    let huge = rt.create(&desc(200 * unit())).unwrap();
+    assert!(
+        message(rt.op_begin("use", &[Access::write(huge)]))
+            .contains(&format!("{} at once", Bytes(200 * unit())))
+    );
     rt.iteration_abort().unwrap();
 }
 
 #[test]
 fn freezing_wants_two_equal_iterations_and_a_plan() {
-    let mut app = app(config(116 * KIB));
+    let mut app = app(config(116 * unit()));
     assert!(message(app.runtime.freeze(TRAIN)).contains("two equal iterations"));
     app.iteration(TRAIN, |app| step(app, 2));
     assert!(message(app.runtime.freeze(TRAIN)).contains("two equal iterations"));
@@ -113,7 +121,7 @@ fn freezing_wants_two_equal_iterations_and_a_plan() {
 
 #[test]
 fn an_op_that_names_a_tensor_twice_has_one_address() {
-    let mut app = app(config(116 * KIB));
+    let mut app = app(config(116 * unit()));
     let weight = app.kept[0];
     for _ in 0..4 {
         app.runtime.iteration_begin(TRAIN).unwrap();
@@ -129,7 +137,7 @@ fn an_op_that_names_a_tensor_twice_has_one_address() {
 #[test]
 #[should_panic(expected = "a tensor that is written has one view")]
 fn a_tensor_that_is_written_has_one_view() {
-    let mut app = app(config(116 * KIB));
+    let mut app = app(config(116 * unit()));
     let weight = app.kept[0];
     app.runtime.iteration_begin(TRAIN).unwrap();
     let twice = [Access::read(weight), Access::write(weight)];
@@ -159,19 +167,22 @@ fn budgets_of_nothing_and_of_everything() {
 #[test]
 fn a_spill_tier_that_is_full_is_an_error_and_loses_nothing() {
     let mut app = app(super::Config {
-        spill_bytes_max: Some(Bytes(100 * KIB)),
-        ..config(64 * KIB)
+        spill_bytes_max: Some(Bytes(100 * unit())),
+        ..config(64 * unit())
     });
     for at in 0..3 {
-        app.write(at, 0, 8 * KIB);
+        app.write(at, 0, 8 * unit());
     }
     app.runtime.iteration_begin(TRAIN).unwrap();
-    let made: Vec<Tensor> = (0..2).map(|_| app.create("made", 50 * KIB)).collect();
+    let made: Vec<Tensor> = (0..2).map(|_| app.create("made", 50 * unit())).collect();
     app.op("first", &[Access::write(made[0])]);
     app.op("second", &[Access::write(made[1])]);
-    let third = app.create("third", 50 * KIB);
+    let third = app.create("third", 50 * unit());
     let full = app.try_op("third", &[Access::write(third)]);
-    assert!(message(full).contains("the spill tier has no room for 50 KiB"));
+    assert!(message(full).contains(&format!(
+        "the spill tier has no room for {}",
+        Bytes(50 * unit())
+    )));
     app.op("again", &[Access::read(made[1])]);
     app.abort();
     app.read_all();
@@ -179,7 +190,7 @@ fn a_spill_tier_that_is_full_is_an_error_and_loses_nothing() {
 
 #[test]
 fn a_wrong_handle_does_not_stop_a_frozen_program() {
-    let mut app = app(config(116 * KIB));
+    let mut app = app(config(116 * unit()));
     for _ in 0..4 {
         app.runtime.iteration_begin(TRAIN).unwrap();
         let gone = Tensor::from_bits(1 << 63 | 77);

@@ -3,7 +3,7 @@
 use nix::errno::Errno;
 use vtensor::{Bytes, Kinds, TensorKind};
 
-use super::{App, KIB, TRAIN, app, config, step};
+use super::{App, TRAIN, app, config, step, unit};
 use crate::error::RuntimeError;
 use crate::failure::Direction;
 use crate::fault::Fault;
@@ -12,7 +12,9 @@ use crate::spill::Spill;
 use crate::tests::disk;
 
 /// Weight, momentum and loss, each at a multiple of 512 bytes.
-const MODEL_BYTES: u64 = 2 * (12 * KIB + 512) + 512;
+fn model_bytes() -> u64 {
+    2 * (12 * unit() + 512) + 512
+}
 
 fn on_disk(budget: u64) -> Config {
     Config {
@@ -23,8 +25,8 @@ fn on_disk(budget: u64) -> Config {
 
 #[test]
 fn with_a_spill_file_a_model_keeps_its_place() {
-    let mut app = app(on_disk(128 * KIB));
-    assert_eq!(app.runtime.stats().pinned, Bytes(MODEL_BYTES));
+    let mut app = app(on_disk(128 * unit()));
+    assert_eq!(app.runtime.stats().pinned, Bytes(model_bytes()));
     let mut weights = Vec::new();
     for _ in 0..6 {
         app.addresses.clear();
@@ -41,11 +43,11 @@ fn with_a_spill_file_a_model_keeps_its_place() {
     );
     // What is kept cannot be unpinned, but it can be destroyed.
     app.runtime.unpin(app.kept[0]).unwrap();
-    assert_eq!(app.runtime.stats().pinned, Bytes(MODEL_BYTES));
+    assert_eq!(app.runtime.stats().pinned, Bytes(model_bytes()));
     app.destroy_kept(0);
     assert_eq!(
         app.runtime.stats().pinned,
-        Bytes(MODEL_BYTES - 12 * KIB - 512)
+        Bytes(model_bytes() - 12 * unit() - 512)
     );
     app.read_all();
 }
@@ -54,7 +56,7 @@ fn with_a_spill_file_a_model_keeps_its_place() {
 fn everything_moves_where_that_is_asked_for() {
     let mut app = app(Config {
         keep: Some(Kinds::NONE),
-        ..on_disk(116 * KIB)
+        ..on_disk(116 * unit())
     });
     for _ in 0..5 {
         app.iteration(TRAIN, |app| step(app, 2));
@@ -67,12 +69,12 @@ fn everything_moves_where_that_is_asked_for() {
         ..on_disk(bytes)
     };
     // It fits where the model moves as well, and not where it stays.
-    assert!(predict(&trace, &budget(Some(Kinds::NONE), 116 * KIB)).unwrap() > 0);
-    let error = predict(&trace, &budget(None, 116 * KIB)).unwrap_err();
+    assert!(predict(&trace, &budget(Some(Kinds::NONE), 116 * unit())).unwrap() > 0);
+    let error = predict(&trace, &budget(None, 116 * unit())).unwrap_err();
     assert!(error.contains("budget"), "{error}");
-    let error = predict(&trace, &budget(None, MODEL_BYTES - 1)).unwrap_err();
+    let error = predict(&trace, &budget(None, model_bytes() - 1)).unwrap_err();
     assert!(error.contains("what stays in the arena takes"), "{error}");
-    assert!(predict(&trace, &budget(None, 128 * KIB)).unwrap() > 0);
+    assert!(predict(&trace, &budget(None, 128 * unit())).unwrap() > 0);
 }
 
 #[test]
@@ -86,7 +88,7 @@ fn no_fault_of_the_disk_costs_a_model() {
                     after_copies: copy,
                     errno: Errno::EIO,
                 }),
-                ..on_disk(128 * KIB)
+                ..on_disk(128 * unit())
             });
             for _ in 0..6 {
                 match app
@@ -117,7 +119,7 @@ fn no_fault_of_the_disk_costs_a_model() {
 /// A step whose error is answered.
 fn attempt(app: &mut App) -> Result<(), RuntimeError> {
     let [weight, momentum, input, loss] = [0, 1, 2, 3].map(|at| app.kept[at]);
-    let first = app.create("first", 40 * KIB);
+    let first = app.create("first", 40 * unit());
     app.try_op(
         "forward 1",
         &[
@@ -126,10 +128,10 @@ fn attempt(app: &mut App) -> Result<(), RuntimeError> {
             Access::write(first),
         ],
     )?;
-    let second = app.create("second", 48 * KIB);
+    let second = app.create("second", 48 * unit());
     app.try_op("forward 2", &[Access::read(first), Access::write(second)])?;
     app.try_op("loss", &[Access::read(second), Access::write(loss)])?;
-    let gradient = app.create("gradient", 48 * KIB);
+    let gradient = app.create("gradient", 48 * unit());
     app.try_op(
         "backward 2",
         &[Access::read(second), Access::write(gradient)],
@@ -154,10 +156,10 @@ fn attempt(app: &mut App) -> Result<(), RuntimeError> {
 
 #[test]
 fn state_that_outlives_its_iteration_gets_a_place() {
-    let mut app = app(on_disk(128 * KIB));
+    let mut app = app(on_disk(128 * unit()));
     let weight = app.kept[0];
     app.runtime.iteration_begin(TRAIN).unwrap();
-    let desc = TensorDesc::new("adam", Bytes(20 * KIB), TensorKind::Optimizer);
+    let desc = TensorDesc::new("adam", Bytes(20 * unit()), TensorKind::Optimizer);
     app.create_kept(&desc);
     let state = *app.kept.last().unwrap();
     app.op(
@@ -165,7 +167,7 @@ fn state_that_outlives_its_iteration_gets_a_place() {
         &[Access::read(weight), Access::write(state)],
     );
     app.runtime.iteration_end().unwrap();
-    assert_eq!(app.runtime.stats().pinned, Bytes(MODEL_BYTES));
+    assert_eq!(app.runtime.stats().pinned, Bytes(model_bytes()));
     let mut places = Vec::new();
     for _ in 0..4 {
         app.addresses.clear();
@@ -176,14 +178,17 @@ fn state_that_outlives_its_iteration_gets_a_place() {
         places.push(app.addresses[0]);
     }
     assert!(places.iter().all(|at| *at == places[0]), "{places:x?}");
-    assert_eq!(app.runtime.stats().pinned, Bytes(MODEL_BYTES + 20 * KIB));
+    assert_eq!(
+        app.runtime.stats().pinned,
+        Bytes(model_bytes() + 20 * unit())
+    );
     app.read_all();
 }
 
 #[test]
 fn without_room_a_tensor_that_stays_is_refused() {
-    let mut app = app(on_disk(64 * KIB));
-    let desc = TensorDesc::new("wide", Bytes(40 * KIB), TensorKind::Parameter);
+    let mut app = app(on_disk(64 * unit()));
+    let desc = TensorDesc::new("wide", Bytes(40 * unit()), TensorKind::Parameter);
     let error = app.runtime.create(&desc).unwrap_err();
     assert!(matches!(error, RuntimeError::PinTooLarge { .. }), "{error}");
     assert!(error.to_string().contains("'wide' is to stay"), "{error}");
@@ -192,7 +197,7 @@ fn without_room_a_tensor_that_stays_is_refused() {
     app.runtime.iteration_begin(TRAIN).unwrap();
     app.create_kept(&TensorDesc::new(
         "lazy",
-        Bytes(38 * KIB),
+        Bytes(38 * unit()),
         TensorKind::Optimizer,
     ));
     let lazy = *app.kept.last().unwrap();
@@ -200,7 +205,7 @@ fn without_room_a_tensor_that_stays_is_refused() {
     app.runtime.iteration_end().unwrap();
     app.create_kept(&TensorDesc::new(
         "more",
-        Bytes(6 * KIB),
+        Bytes(6 * unit()),
         TensorKind::Parameter,
     ));
     for _ in 0..2 {
@@ -219,7 +224,7 @@ fn a_program_that_writes_more_than_it_may_is_refused() {
     let allowed = |max| {
         let mut app = app(Config {
             written_per_day_max: Some(Bytes(max)),
-            ..on_disk(128 * KIB)
+            ..on_disk(128 * unit())
         });
         for _ in 0..2 {
             app.iteration(TRAIN, |app| step(app, 2));

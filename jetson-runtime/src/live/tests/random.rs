@@ -5,11 +5,12 @@ use nix::errno::Errno;
 use vtensor::{Bytes, Kinds, Mode, TensorKind};
 
 use super::app::App;
-use super::{KIB, config};
+use super::{config, unit};
 use crate::error::RuntimeError;
 use crate::failure::Direction;
 use crate::fault::Fault;
 use crate::live::{Access, Config, ProgramKey, Tensor, TensorDesc};
+use crate::scale::system_page;
 use crate::spill::Spill;
 use crate::tests::disk;
 use lgm::policy::Policy;
@@ -20,6 +21,11 @@ const SEEDS: u64 = 80;
 struct Random(u64);
 
 impl Random {
+    /// A size of up to `max` bytes where pages have 4 KiB, and in proportion elsewhere.
+    fn bytes(&mut self, max: u64) -> u64 {
+        1 + self.below((max * unit() / 1024) as usize) as u64
+    }
+
     fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -90,8 +96,7 @@ impl Script {
     fn extend(&mut self, random: &mut Random, ops: usize) {
         for _ in 0..=random.below(2 * ops) {
             while random.one_in(2) {
-                self.calls
-                    .push(Call::Create(1 + random.below(20_000) as u64));
+                self.calls.push(Call::Create(random.bytes(20_000)));
                 self.made.push((true, false));
             }
             let made = (0..self.made.len())
@@ -149,7 +154,7 @@ impl Script {
                     };
                     let sizes = accesses
                         .iter()
-                        .map(|(who, _)| bytes(who).next_multiple_of(4096));
+                        .map(|(who, _)| bytes(who).next_multiple_of(system_page()));
                     largest = sizes.sum::<u64>().max(largest);
                 }
             }
@@ -200,12 +205,17 @@ struct Totals {
     moved: u64,
 }
 
-fn play(seed: u64, fault: Option<Fault>, totals: &mut Totals) {
+fn play(seed: u64, fault: Option<Fault>, fixing: bool, totals: &mut Totals) {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let kept: Vec<u64> = (0..KEPT).map(|_| 1 + random.below(30_000) as u64).collect();
+    let kept: Vec<u64> = (0..KEPT).map(|_| random.bytes(30_000)).collect();
     let scripts: Vec<Script> = (0..3).map(|_| Script::random(&mut random)).collect();
     let largest = scripts.iter().map(|script| script.largest_op(&kept)).max();
-    let budget = largest.unwrap().max(80 * KIB) + random.below(60) as u64 * KIB;
+    let budget = largest.unwrap().max(80 * unit()) + random.below(60) as u64 * unit();
+    // Whole pages for each tensor, and each with a place for life.
+    let budget = match fixing {
+        true => budget + budget / 2,
+        false => budget,
+    };
     let policies = [Policy::Vtensor, Policy::Whole, Policy::Lru];
     // Every other tensor stays in the arena, in some of the applications.
     let kinds = [TensorKind::Buffer, TensorKind::Gradient];
@@ -216,7 +226,7 @@ fn play(seed: u64, fault: Option<Fault>, totals: &mut Totals) {
         .map(|bytes| bytes.next_multiple_of(512));
     let budget = match keep == Kinds::NONE {
         true => budget,
-        false => budget + staying.sum::<u64>().next_multiple_of(4 * KIB),
+        false => budget + staying.sum::<u64>().next_multiple_of(4 * unit()),
     };
     let mut app = App::new(Config {
         policy: policies[random.below(3)],
@@ -228,6 +238,7 @@ fn play(seed: u64, fault: Option<Fault>, totals: &mut Totals) {
         fault,
         ..config(budget)
     });
+    app.fixing = fixing;
     for (at, bytes) in kept.iter().enumerate() {
         let name = format!("kept {at}");
         app.create_kept(&TensorDesc::new(&name, Bytes(*bytes), kinds[at % 2]));
@@ -284,11 +295,23 @@ fn random_applications_see_their_own_bytes() {
     let mut totals = Totals::default();
     for seed in 0..SEEDS {
         println!("seed {seed}");
-        play(seed, None, &mut totals);
+        play(seed, None, false, &mut totals);
     }
     println!("{totals:?}");
     assert!(totals.frozen > 5 * SEEDS && totals.divergences > SEEDS && totals.aborted > SEEDS);
     assert!(totals.lost > 0 && totals.moved > 0);
+}
+
+#[test]
+fn random_applications_keep_addresses_for_life() {
+    let mut totals = Totals::default();
+    for seed in 0..SEEDS {
+        println!("seed {seed}");
+        play(seed, None, true, &mut totals);
+    }
+    println!("{totals:?}");
+    assert!(totals.frozen > SEEDS && totals.divergences > SEEDS / 2);
+    assert!(totals.moved > 0);
 }
 
 #[test]
@@ -301,7 +324,7 @@ fn random_applications_survive_a_failing_copy() {
             after_copies: seed % 29,
             errno: Errno::EIO,
         };
-        play(seed, Some(fault), &mut totals);
+        play(seed, Some(fault), seed % 4 == 3, &mut totals);
     }
     println!("{totals:?}");
     assert!(totals.failed > SEEDS / 2 && totals.frozen > 5 * SEEDS);

@@ -2,12 +2,12 @@
 
 use vtensor::{Bytes, TensorKind};
 
-use super::{App, KIB, TRAIN, app, config, step};
+use super::{App, TRAIN, app, config, step, unit};
 use crate::error::RuntimeError;
 use crate::live::{TensorDesc, TensorState};
 
 fn recorded() -> Vec<u8> {
-    let mut app = app(config(116 * KIB));
+    let mut app = app(config(116 * unit()));
     for _ in 0..3 {
         app.iteration(TRAIN, |app| step(app, 2));
     }
@@ -21,8 +21,8 @@ fn refused(app: &mut App, file: &[u8]) -> String {
 #[test]
 fn a_loaded_program_is_frozen_from_the_first_iteration_on() {
     let file = recorded();
-    let mut app = app(config(116 * KIB));
-    app.write(0, 0, 12 * KIB);
+    let mut app = app(config(116 * unit()));
+    app.write(0, 0, 12 * unit());
     app.runtime.load_plan(TRAIN, &file).unwrap();
     for _ in 0..3 {
         app.iteration(TRAIN, |app| step(app, 2));
@@ -42,30 +42,37 @@ fn a_loaded_program_is_frozen_from_the_first_iteration_on() {
 #[test]
 fn a_program_that_does_not_fit_is_refused() {
     let file = recorded();
-    let mut empty = App::new(config(116 * KIB));
+    let mut empty = App::new(config(116 * unit()));
     assert!(refused(&mut empty, &file).contains("create the tensors of the recording"));
-    let mut other = App::new(config(116 * KIB));
+    let mut other = App::new(config(116 * unit()));
     for name in ["momentum", "weight", "input", "loss"] {
         other.create_kept(&TensorDesc::new(
             name,
-            Bytes(12 * KIB + 40),
+            Bytes(12 * unit() + 40),
             TensorKind::Buffer,
         ));
     }
-    assert!(refused(&mut other, &file).contains("was \"input\" of 8192 bytes, here it is"));
+    assert!(refused(&mut other, &file).contains(&format!(
+        "was \"input\" of {} bytes, here it is",
+        8 * unit()
+    )));
     // A budget that is too small shows when the iteration begins: it runs on demand.
-    let mut small = app(config(100 * KIB));
+    let mut small = app(config(100 * unit()));
     small.runtime.load_plan(TRAIN, &file).unwrap();
     small.iteration(TRAIN, |app| step(app, 2));
     small.read_all();
     let refusal = small.runtime.programs()[0].refusal.clone();
-    assert!(refusal.unwrap().contains("the arena has 100 KiB to give"));
+    assert!(
+        refusal
+            .unwrap()
+            .contains(&format!("the arena has {} to give", Bytes(100 * unit())))
+    );
 }
 
 #[test]
 fn damaged_programs_are_refused() {
     let file = recorded();
-    let mut app = app(config(116 * KIB));
+    let mut app = app(config(116 * unit()));
     assert!(refused(&mut app, b"hello").contains("it is no program file"));
     assert!(refused(&mut app, b"").contains("it is no program file"));
     for cut in 0..file.len() {
@@ -92,8 +99,8 @@ fn damaged_programs_are_refused() {
 
 #[test]
 fn pinned_tensors_keep_their_address_and_their_content() {
-    let mut app = app(config(160 * KIB));
-    app.write(0, 0, 12 * KIB);
+    let mut app = app(config(160 * unit()));
+    app.write(0, 0, 12 * unit());
     let weight = app.kept[0];
     let address = app.runtime.pin(weight).unwrap();
     assert_eq!(app.runtime.pin(weight).unwrap(), address);
@@ -108,13 +115,13 @@ fn pinned_tensors_keep_their_address_and_their_content() {
         app.write(0, 5, 100);
         app.read_all();
         // SAFETY: the tensor is pinned, and no op is open.
-        let bytes = unsafe { std::slice::from_raw_parts(address.as_ptr(), 12 * 1024) };
+        let bytes = unsafe { std::slice::from_raw_parts(address.as_ptr(), 12 * unit() as usize) };
         assert!(bytes == &app.model[&weight][..bytes.len()]);
     }
     assert!(app.runtime.stats().frozen_iterations > 2);
     let (pages, page) = app.runtime.programs()[0].arena.unwrap();
     assert!(
-        u64::from(pages) * page.0 <= (160 - 12) * KIB - 512,
+        u64::from(pages) * page.0 <= (160 - 12) * unit() - 512,
         "the pin is not planned with"
     );
     app.runtime.unpin(weight).unwrap();
@@ -128,9 +135,13 @@ fn pinned_tensors_keep_their_address_and_their_content() {
 
 #[test]
 fn pins_take_from_the_budget_and_are_refused_beyond_it() {
-    let mut app = app(config(64 * KIB));
+    let mut app = app(config(64 * unit()));
     for name in ["one", "two", "three"] {
-        app.create_kept(&TensorDesc::new(name, Bytes(30 * KIB), TensorKind::Buffer));
+        app.create_kept(&TensorDesc::new(
+            name,
+            Bytes(30 * unit()),
+            TensorKind::Buffer,
+        ));
     }
     let [one, two, three] = [4, 5, 6].map(|at| app.kept[at]);
     let [first, second] = [one, two].map(|tensor| app.runtime.pin(tensor).unwrap());
@@ -149,7 +160,7 @@ fn pins_take_from_the_budget_and_are_refused_beyond_it() {
 #[test]
 fn what_an_aborted_op_was_writing_is_lost_until_it_is_written() {
     use crate::live::Access;
-    let mut app = app(config(116 * KIB));
+    let mut app = app(config(116 * unit()));
     let weight = app.kept[0];
     for round in 0..4 {
         app.runtime.iteration_begin(TRAIN).unwrap();
@@ -166,7 +177,7 @@ fn what_an_aborted_op_was_writing_is_lost_until_it_is_written() {
         assert_eq!(app.runtime.tensor_state(weight).unwrap(), TensorState::Lost);
         let error = app.runtime.read(weight, 0, &mut [0]).unwrap_err();
         assert!(error.to_string().contains("'weight' was lost"), "{error}");
-        app.write(0, 0, 12 * KIB + 40);
+        app.write(0, 0, 12 * unit() + 40);
         assert_eq!(
             app.runtime.tensor_state(weight).unwrap(),
             TensorState::Intact
@@ -178,7 +189,7 @@ fn what_an_aborted_op_was_writing_is_lost_until_it_is_written() {
 #[test]
 fn a_pinned_tensor_that_an_aborted_op_was_writing_is_lost() {
     use crate::live::Access;
-    let mut app = app(config(160 * KIB));
+    let mut app = app(config(160 * unit()));
     let weight = app.kept[0];
     app.runtime.pin(weight).unwrap();
     for _ in 0..4 {
@@ -196,6 +207,6 @@ fn a_pinned_tensor_that_an_aborted_op_was_writing_is_lost() {
         .unwrap();
     app.abort();
     assert_eq!(app.runtime.tensor_state(weight).unwrap(), TensorState::Lost);
-    app.write(0, 0, 12 * KIB + 40);
+    app.write(0, 0, 12 * unit() + 40);
     app.read_all();
 }

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use lgm::policy::Policy;
 use vtensor::{Bytes, TensorKind};
 
-use super::{KIB, TRAIN, config};
+use super::{TRAIN, config, unit};
 use crate::error::RuntimeError;
 use crate::live::{Access, Config, Runtime, TensorDesc};
 use crate::scale::system_page;
@@ -77,7 +77,7 @@ impl Holder {
         self.runtime.iteration_begin(TRAIN).unwrap();
         let mut layers: Vec<Pointer> = Vec::new();
         for layer in 0..4_u64 {
-            let made = self.activation(20 * KIB + layer * 5000);
+            let made = self.activation(20 * unit() + layer * 5000);
             let mut reads = vec![weight];
             reads.extend(layers.last());
             self.compute(&reads, &[made]);
@@ -88,7 +88,7 @@ impl Holder {
         }
         let used = layers.clone();
         while let Some(layer) = layers.pop() {
-            let gradient = self.activation(8 * KIB);
+            let gradient = self.activation(8 * unit());
             self.compute(&[layer], &[gradient]);
             self.compute(&[gradient], &[weight]);
             self.free(layer);
@@ -104,7 +104,7 @@ fn pointers_stay_good_while_pages_move() {
     for spill in [Spill::Ram, Spill::File(disk())] {
         let mut holder = Holder::new(Config {
             spill,
-            ..config(96 * KIB)
+            ..config(96 * unit())
         });
         let weight = holder.alloc("weight", 10_000, TensorKind::Parameter);
         let mut used = Vec::new();
@@ -141,19 +141,19 @@ fn pointers_stay_good_while_pages_move() {
 
 #[test]
 fn pointers_and_handles_go_together() {
-    let mut holder = Holder::new(config(96 * KIB));
+    let mut holder = Holder::new(config(96 * unit()));
     let weight = holder.alloc("weight", 10_000, TensorKind::Parameter);
     let handle = holder.runtime.tensor_at(weight).unwrap();
     assert_eq!(holder.runtime.address(handle), Some(weight));
     for _ in 0..5 {
         holder.runtime.iteration_begin(TRAIN).unwrap();
-        let made = holder.activation(60 * KIB);
+        let made = holder.activation(60 * unit());
         let tensor = holder.runtime.tensor_at(made).unwrap();
         let accesses = [Access::read(handle), Access::write(tensor)];
         let op = holder.runtime.op_begin("by handle", &accesses).unwrap();
         assert_eq!((op.pointer(0), op.pointer(1)), (weight, made));
         holder.runtime.op_end().unwrap();
-        let other = holder.activation(30 * KIB);
+        let other = holder.activation(30 * unit());
         holder.compute(&[], &[other]);
         holder.compute(&[], &[made]);
         holder.compute(&[made], &[]);
@@ -171,7 +171,7 @@ fn pointers_and_handles_go_together() {
 
 #[test]
 fn what_begins_nowhere_is_refused_and_stops_nothing() {
-    let mut holder = Holder::new(config(96 * KIB));
+    let mut holder = Holder::new(config(96 * unit()));
     let weight = holder.alloc("weight", 10_000, TensorKind::Parameter);
     let inside = NonNull::new(weight.as_ptr().wrapping_add(512)).unwrap();
     assert!(
@@ -180,7 +180,7 @@ fn what_begins_nowhere_is_refused_and_stops_nothing() {
     );
     for iteration in 0..5 {
         holder.runtime.iteration_begin(TRAIN).unwrap();
-        let made = holder.activation(20 * KIB);
+        let made = holder.activation(20 * unit());
         holder.compute(&[weight], &[made]);
         for wrong in [inside, NonNull::dangling()] {
             let refused = holder.runtime.touch(&[wrong]).unwrap_err();
@@ -208,7 +208,7 @@ fn what_begins_nowhere_is_refused_and_stops_nothing() {
 
 #[test]
 fn a_touch_that_is_given_up_loses_what_it_touched() {
-    let mut holder = Holder::new(config(96 * KIB));
+    let mut holder = Holder::new(config(96 * unit()));
     let weight = holder.alloc("weight", 10_000, TensorKind::Parameter);
     let other = holder.alloc("other", 10_000, TensorKind::Buffer);
     for _ in 0..3 {
@@ -221,19 +221,26 @@ fn a_touch_that_is_given_up_loses_what_it_touched() {
     let lost = holder.runtime.read(weight, 0, &mut [0]).unwrap_err();
     assert!(matches!(lost, RuntimeError::LostContent { .. }), "{lost}");
     holder.runtime.read(other, 0, &mut [0]).unwrap();
+    // All that was asked for is all of it, though pages are larger; and there is nothing beyond.
+    holder.runtime.write(weight, 0, &[7; 10_000]).unwrap();
+    let mut bytes = vec![0; 10_000];
+    holder.runtime.read(weight, 0, &mut bytes).unwrap();
+    assert!(bytes.iter().all(|byte| *byte == 7));
+    let beyond = holder.runtime.read(weight, 10_000, &mut [0]).unwrap_err();
+    assert!(matches!(beyond, RuntimeError::Bounds { .. }), "{beyond}");
 }
 
 #[test]
 fn a_saved_program_has_addresses_of_its_own() {
     let saved = {
-        let mut holder = Holder::new(config(96 * KIB));
+        let mut holder = Holder::new(config(96 * unit()));
         let weight = holder.alloc("weight", 10_000, TensorKind::Parameter);
         for _ in 0..3 {
             holder.step(weight, false);
         }
         holder.runtime.save_plan(TRAIN).unwrap()
     };
-    let mut holder = Holder::new(config(96 * KIB));
+    let mut holder = Holder::new(config(96 * unit()));
     let weight = holder.alloc("weight", 10_000, TensorKind::Parameter);
     holder.runtime.load_plan(TRAIN, &saved).unwrap();
     let first = holder.step(weight, false);
@@ -245,7 +252,7 @@ fn a_saved_program_has_addresses_of_its_own() {
 fn a_policy_that_gives_other_addresses_stays_on_demand() {
     let mut holder = Holder::new(Config {
         policy: Policy::Lru,
-        ..config(96 * KIB)
+        ..config(96 * unit())
     });
     let weight = holder.alloc("weight", 10_000, TensorKind::Parameter);
     for _ in 0..4 {
