@@ -408,7 +408,7 @@ mod tests {
             "x train --policy best",
             "x train --steps 3 --epochs 2",
             "x train --model vgg",
-            "x probe",
+            "x probe --gpu-spill tape",
         ] {
             assert_eq!(
                 parse(line).map(|_| ()).map_err(|e| e.exit_code()),

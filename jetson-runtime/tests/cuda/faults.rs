@@ -153,6 +153,13 @@ fn out_of_memory_at_every_call_of_managed() {
 }
 
 #[test]
+fn work_that_fails_after_every_call() {
+    for mechanism in [Mechanism::Mapped, Mechanism::Managed] {
+        every_call_fails(mechanism, Failing::Late, 700);
+    }
+}
+
+#[test]
 fn a_lost_context_at_every_call() {
     for mechanism in Mechanism::ALL {
         every_call_fails(mechanism, Failing::ForEver, 719);
