@@ -199,8 +199,10 @@ fn no_timing_harms_a_tiny_plan() {
 /// always.
 #[test]
 fn faults_planted_in_real_plans_are_seen() {
-    // A wait or a release may have room to spare, and another page may be just as free.
-    const MAY_BE_HARMLESS: [&str; 10] = [
+    // A wait or a release may have room to spare, and another page may be just as free. What comes
+    // back because it shares a page may leave again before it is used.
+    const MAY_BE_HARMLESS: [&str; 11] = [
+        "lose an in",
         "shift a page",
         "drop a wait for outs",
         "drop a wait for ins",
