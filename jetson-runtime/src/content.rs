@@ -82,7 +82,7 @@ impl Content {
     /// Content of `segments`, in any order, which must hold every persistent byte once, and every
     /// byte or none of each other tensor.
     pub(crate) fn new(plan: &Plan, scale: Scale, mut segments: Vec<Segment>) -> Self {
-        segments.sort_by_key(|segment| (segment.tensor, segment.start));
+        segments.sort_unstable_by_key(|segment| (segment.tensor, segment.start));
         let tensors = plan.skeleton.tensors.iter().enumerate();
         let held = |id: TensorId| segments.binary_search_by_key(&id, |s| s.tensor).is_ok();
         let sizes: Vec<Option<u64>> = tensors

@@ -138,7 +138,7 @@ impl Table {
     /// index.
     pub(crate) fn single_queue(&self) -> Vec<Command> {
         let mut queue: Vec<Command> = self.outs.iter().chain(&self.ins).copied().collect();
-        queue.sort_by_key(|c| (c.released_by, c.transfer.direction.index(), c.index));
+        queue.sort_unstable_by_key(|c| (c.released_by, c.transfer.direction.index(), c.index));
         queue
     }
 }

@@ -165,7 +165,7 @@ fn order(moves: &[Move], steps: usize) -> Queues {
             release: moves[row].leave,
         })
         .collect();
-    outs.sort_by_key(|out| {
+    outs.sort_unstable_by_key(|out| {
         (
             out.release,
             core::cmp::Reverse(moves[out.row].need),
@@ -186,7 +186,7 @@ fn order(moves: &[Move], steps: usize) -> Queues {
             }
         })
         .collect();
-    ins.sort_by_key(|i| (i.release, i.need, i.row));
+    ins.sort_unstable_by_key(|i| (i.release, i.need, i.row));
     Queues {
         outs,
         ins,

@@ -122,7 +122,7 @@ fn items(moves: &[Move], steps: usize, link: &Link) -> Vec<Item> {
             }
         })
         .collect();
-    items.sort_by_key(|item| (item.need, item.leave, item.row));
+    items.sort_unstable_by_key(|item| (item.need, item.leave, item.row));
     items
 }
 

@@ -186,7 +186,7 @@ impl Colouring<'_> {
         if lot.count > 0 {
             // Now whatever fits, for as short a wait as will do.
             let mut offers: Vec<Offer> = self.pages.offers(stay).collect();
-            offers.sort_by_key(|offer| (offer.wait, offer.page));
+            offers.sort_unstable_by_key(|offer| (offer.wait, offer.page));
             for offer in offers {
                 let now = offer.count.min(lot.count);
                 if now > 0 {
@@ -230,7 +230,7 @@ impl Colouring<'_> {
                 Preference::Tight => (offer.reserved_from, late),
             }
         };
-        ready.sort_by_key(|offer| (order(offer), offer.page));
+        ready.sort_unstable_by_key(|offer| (order(offer), offer.page));
         let mut left = wanted;
         let mut chosen = Vec::new();
         for alike in ready.chunk_by(|a, b| order(a) == order(b)) {

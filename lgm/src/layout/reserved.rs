@@ -68,7 +68,7 @@ pub(super) fn chains(stays: &Stays<'_>, order: Preference) -> Vec<Chain> {
         stay.map_or(Position::MAX, |&id| all[id as usize].claim)
     };
     let end = 2 * stays.graph.steps();
-    chains.sort_by_key(|chain| match all[chain.stays[0] as usize].by {
+    chains.sort_unstable_by_key(|chain| match all[chain.stays[0] as usize].by {
         Claimant::Head => (0, Reverse(claim(chain, 1)), 0, chain.stays[0]),
         _ => {
             let length = chain.stays.iter().map(|&id| {

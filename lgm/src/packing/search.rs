@@ -104,7 +104,7 @@ impl Orders {
     fn rank(&mut self, key: [usize; 3], blur: f64) -> Vec<u32> {
         let facts = &self.facts;
         let mut order: Vec<usize> = (0..facts.len()).collect();
-        order.sort_by_key(|&row| (Reverse(key.map(|fact| facts[row][fact])), row));
+        order.sort_unstable_by_key(|&row| (Reverse(key.map(|fact| facts[row][fact])), row));
         if blur > 0.0 {
             let reach = blur * order.len() as f64;
             let mut moved: Vec<(f64, usize)> = (0_u32..)

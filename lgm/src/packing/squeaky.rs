@@ -114,7 +114,7 @@ impl Orders {
             .collect();
         let sorted = |key: fn([u64; 3]) -> [u64; 3]| {
             let mut order: Vec<usize> = (0..blocks.len()).collect();
-            order.sort_by_key(|&row| (facts[row].0, Reverse(key(facts[row].1)), row));
+            order.sort_unstable_by_key(|&row| (facts[row].0, Reverse(key(facts[row].1)), row));
             order
         };
         Self {

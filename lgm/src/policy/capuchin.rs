@@ -36,7 +36,7 @@ fn choice(task: Task<'_>) -> Choice<'_> {
         .filter(|(_, gap)| !gap.dead)
         .map(|(row, gap)| (row, clock.absence(gap)))
         .collect();
-    order.sort_by_key(|(row, absence)| (core::cmp::Reverse(absence.free_ns()), *row));
+    order.sort_unstable_by_key(|(row, absence)| (core::cmp::Reverse(absence.free_ns()), *row));
     let mut slots = Slots::new(clock.iteration_ns());
     for exclusive in [true, false] {
         for &(row, absence) in &order {

@@ -32,7 +32,7 @@ pub(super) fn feature_maps(task: Task<'_>) -> Vec<usize> {
         .filter(|(_, gap)| gap.after < turn && turn <= gap.before)
         .map(|(row, _)| row)
         .collect();
-    rows.sort_by_key(|&row| (graph.life(graph.gaps()[row].tensor).start, row));
+    rows.sort_unstable_by_key(|&row| (graph.life(graph.gaps()[row].tensor).start, row));
     rows
 }
 

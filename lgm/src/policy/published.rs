@@ -75,7 +75,7 @@ pub(super) fn release<K: Ord>(
     let steps = task.graph.steps();
     let mut held = held_on_demand(task, &moves);
     let mut order: Vec<usize> = (0..moves.len()).filter(|&row| moves[row].read).collect();
-    order.sort_by_key(|&row| (turn(&moves[row]), row));
+    order.sort_unstable_by_key(|&row| (turn(&moves[row]), row));
     for row in order {
         let m = &mut moves[row];
         let first = wanted(row, m).max(i64::from(m.leave) + 1);
@@ -120,7 +120,7 @@ pub(super) fn just_in_time(task: Task<'_>, clock: &Clock<'_>, moves: &[Move]) ->
     let steps = task.graph.steps();
     let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX / 8);
     let mut order: Vec<usize> = (0..moves.len()).filter(|&row| moves[row].read).collect();
-    order.sort_by_key(|&row| (moves[row].need % steps, row));
+    order.sort_unstable_by_key(|&row| (moves[row].need % steps, row));
     let whole = signed(clock.iteration_ns());
     let mut backs: Vec<i64> = moves.iter().map(|m| i64::from(m.need)).collect();
     let mut next = i64::MAX;
