@@ -145,7 +145,7 @@ fn every_policy_has_a_name_of_its_own() {
         assert!(text.contains(policy.name()), "{text}");
     }
     assert!(
-        text.ends_with("whole, whole-paged and vtensor, not `best`"),
+        text.ends_with("whole-paged, vtensor and portfolio, not `best`"),
         "{text}"
     );
 }
