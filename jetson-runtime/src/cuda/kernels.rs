@@ -25,6 +25,13 @@ pub(super) struct Pattern {
     pub(super) offset: u64,
 }
 
+impl Pattern {
+    /// As kernels take it.
+    fn words(self) -> [u64; 3] {
+        [self.tensor.into(), self.version.into(), self.offset]
+    }
+}
+
 /// The kernels, loaded on a device.
 #[derive(Debug)]
 pub struct Kernels {
@@ -81,12 +88,8 @@ impl Kernels {
         bytes: u64,
         pattern: Pattern,
     ) -> Result<(), CudaError> {
-        let Pattern {
-            tensor,
-            version,
-            offset,
-        } = pattern;
-        let arguments = [address, bytes, tensor.into(), version.into(), offset];
+        let [tensor, version, offset] = pattern.words();
+        let arguments = [address, bytes, tensor, version, offset];
         // SAFETY: the caller vouches for the range; the kernel takes these arguments.
         unsafe { self.launch(self.fill, stream, blocks(bytes), THREADS, arguments) }
     }
@@ -105,12 +108,8 @@ impl Kernels {
         pattern: Pattern,
         wrong: u64,
     ) -> Result<(), CudaError> {
-        let Pattern {
-            tensor,
-            version,
-            offset,
-        } = pattern;
-        let arguments = [address, bytes, tensor.into(), version.into(), offset, wrong];
+        let [tensor, version, offset] = pattern.words();
+        let arguments = [address, bytes, tensor, version, offset, wrong];
         // SAFETY: the caller vouches for the ranges; the kernel takes these arguments.
         unsafe { self.launch(self.check, stream, blocks(bytes), THREADS, arguments) }
     }

@@ -15,15 +15,11 @@ use crate::watch::SLACK_BYTES;
 use vtensor::Bytes;
 
 pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
-    let inputs = Inputs::read(&args.task)?.with_link_gbps(args.link_gbps);
-    let request = inputs.request(args.task.policy, args.task.page_bytes);
-    let busy = Progress::busy("planning", !json);
     let Proven {
         plan,
         report,
         details,
-    } = planning::prepare(&request, inputs.trace.peak_bytes())?.map_err(|b| b.violation)?;
-    drop(busy);
+    } = prove(args, json)?;
     let settings = settings(args);
     let bar = Progress::new("training steps", u64::from(args.steps.get()), !json);
     let outcome = replay(plan, &settings, &mut || bar.advance())?;
@@ -45,6 +41,15 @@ pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
         text,
         good: good(&report),
     })
+}
+
+/// Reads, plans and proves what is to be replayed, wherever it is executed then.
+pub(super) fn prove(args: &ReplayArgs, json: bool) -> Result<Proven, BenchError> {
+    let inputs = Inputs::read(&args.task)?.with_link_gbps(args.link_gbps);
+    let request = inputs.request(args.task.policy, args.task.page_bytes);
+    let _busy = Progress::busy("planning", !json);
+    let proven = planning::prepare(&request, inputs.trace.peak_bytes())?;
+    Ok(proven.map_err(|broken| broken.violation)?)
 }
 
 /// Whether a replay found nothing wrong.

@@ -9,10 +9,10 @@ use serde::Serialize;
 use vtensor::Bytes;
 
 use super::Answer;
+use super::replay::prove;
 use crate::args::ReplayArgs;
 use crate::error::BenchError;
-use crate::inputs::Inputs;
-use crate::planning::{self, Proven};
+use crate::planning::Proven;
 use crate::progress::Progress;
 use crate::replay::{GpuOutcome, GpuSettings, replay_on_gpu};
 use crate::report::{PlanReport, to_json};
@@ -60,15 +60,11 @@ pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
     // Before anything takes time.
     let device = open(gpu.cuda_library.as_deref(), gpu.device_ordinal);
     let device = device.map_err(RuntimeError::from)?;
-    let inputs = Inputs::read(&args.task)?.with_link_gbps(args.link_gbps);
-    let request = inputs.request(args.task.policy, args.task.page_bytes);
-    let busy = Progress::busy("planning", !json);
     let Proven {
         plan,
         report,
         details,
-    } = planning::prepare(&request, inputs.trace.peak_bytes())?.map_err(|b| b.violation)?;
-    drop(busy);
+    } = prove(args, json)?;
     let settings = GpuSettings {
         mechanism: gpu.mechanism,
         force_host_spill: gpu.force_host_spill,
