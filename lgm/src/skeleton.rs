@@ -45,6 +45,10 @@ pub struct Op {
     pub first_access: u32,
     /// How many accesses it has.
     pub access_count: u32,
+    /// Whether it may run again: what it overwrites is a function of what it reads, and what it
+    /// changes is a function of that and of its content before. What it changes beside, such as
+    /// running statistics, has no influence on what else it writes.
+    pub replayable: bool,
 }
 
 /// What an iteration does to memory. Transients appear at their first access, whose mode is

@@ -143,6 +143,7 @@ fn finish(request: &Request<'_>, found: Found) -> Planned {
             origin,
             profile: request.profile.clone(),
             skeleton: request.skeleton.clone(),
+            replays: None,
             program,
         },
     }
