@@ -1,7 +1,7 @@
 //! A plan: a program with all that is needed to verify it alone and to know where it came from.
 
 use serde::{Deserialize, Serialize};
-use vtensor::{Bytes, Mode, OpIndex, TensorId, limits};
+use vtensor::{Bytes, Mode, OpIndex, StepKind, TensorId, limits};
 
 use crate::bounded;
 use crate::profile::Profile;
@@ -63,6 +63,39 @@ impl Replays {
             .enumerate()
             .filter(|(_, (own, now))| own.mode == Mode::ReadWrite && now.mode == Mode::Write);
         changed.zip(own.len()..).map(|((to, _), from)| (to, from))
+    }
+}
+
+impl Plan {
+    /// The time of what runs again in an iteration, in nanoseconds.
+    #[must_use]
+    pub fn recompute_ns(&self) -> u64 {
+        let steps = self.program.steps.iter().zip(&self.skeleton.ops);
+        let again = steps.filter(|(step, _)| matches!(step.kind, StepKind::Replay(_)));
+        again.map(|(_, op)| op.duration_ns).sum()
+    }
+
+    /// The bytes of contents that ops of the application find made again in an iteration.
+    #[must_use]
+    pub fn recomputed(&self) -> Bytes {
+        let Some(replays) = &self.replays else {
+            return Bytes(0);
+        };
+        let first = replays.original.tensors.len();
+        let mut wanted = vec![false; self.skeleton.tensors.len()];
+        for (step, row) in self.program.steps.iter().zip(0..) {
+            if matches!(step.kind, StepKind::App(_)) {
+                let accesses = self.skeleton.accesses_of(OpIndex(row)).iter();
+                accesses.for_each(|access| wanted[access.tensor.index()] = true);
+            }
+        }
+        let lives = self.skeleton.tensors.iter().zip(wanted).skip(first);
+        Bytes(
+            lives
+                .filter(|(_, wanted)| *wanted)
+                .map(|(life, _)| life.bytes.0)
+                .sum(),
+        )
     }
 }
 
