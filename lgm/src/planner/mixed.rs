@@ -22,12 +22,12 @@ const FILLS: [u64; 4] = [97, 94, 90, 85];
 /// Thousandths of the compute time by which swapping alone may be slower and is good enough.
 const GOOD: u64 = 5;
 /// Scripts that are tried out, and those of them that are planned.
-const TRIED_MAX: usize = 10;
+const TRIED_MAX: usize = 8;
 const PLANNED_MAX: usize = 2;
 /// Hundredths of the time that the grid makes out which a plan will take at the least: one that
 /// was tried out like others, and swapping alone, which must not be left out wrongly.
 const BETTER: u64 = 97;
-const MUCH_BETTER: u64 = 85;
+const MUCH_BETTER: u64 = 70;
 
 /// A program for a script, or for the iteration as it is.
 pub(super) type Mixed = (Found, Option<Script>);
@@ -44,7 +44,7 @@ pub(super) fn both(
     if alone.is_none_or(|ns| ns > compute_ns + compute_ns / 1000 * GOOD) {
         for (ns, given) in promising(request, page, tricks) {
             let below_ns = time_of(best.as_ref());
-            if ns / 100 * BETTER >= below_ns {
+            if ns / 100 * BETTER >= below_ns || alone.is_some_and(|alone| ns > alone) {
                 break;
             }
             if let Ok(found) = by_policy(&given.as_asked(request), page, tricks, below_ns) {
@@ -73,14 +73,16 @@ fn promising(request: &Request<'_>, page: PageBytes, tricks: Tricks) -> Vec<(u64
     let budget = request.budget.0 / 100 * FILLS[0];
     let mut tried = Vec::new();
     for given in some(trajectory(&history, budget)) {
-        let given = given.pruned(&history, budget);
         if let Some(ns) = paged::probe(&given.as_asked(request), page, tricks) {
             tried.push((ns, given));
         }
     }
-    tried.sort_by_key(|(ns, given)| (*ns, given.rows.len()));
+    tried.sort_by_key(|(ns, given): &(u64, Given)| (*ns, given.rows.len()));
     tried.truncate(PLANNED_MAX);
-    tried
+    let pruned = tried.into_iter();
+    pruned
+        .map(|(ns, given)| (ns, given.pruned(&history, budget)))
+        .collect()
 }
 
 /// Plans with nothing that moves.
