@@ -74,6 +74,7 @@ Examples:
   vtensor-bench compare traces/*.json.gz
   vtensor-bench compare resnet50_b32_sgdm --device agx_orin --budget 70%,50% --plot compare.svg
   vtensor-bench compare traces/*.json.gz --policy lru,capuchin-paged,vtensor --csv compare.csv
+  vtensor-bench compare traces/*.json.gz --policy checkpoint,vtensor
 
 A name ending in -paged is the policy on pages, with the planner's own prefetcher; without that
 ending, tensors lie in one contiguous arena and copies in follow the policy's own rule, as
@@ -284,6 +285,15 @@ pub struct CompareArgs {
     /// Policies, separated by commas [default: all but none, which the others are compared with]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub policy: Vec<Policy>,
+    /// How vtensor and portfolio make room, separated by commas: a row for each. Their names go on
+    /// with a dash then, as vtensor-both; swap alone is just vtensor
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "swap,recompute,both"
+    )]
+    pub methods: Vec<Methods>,
     /// The page size [default: the device's, or a smaller one where an op would not fit]
     #[arg(long, value_name = "BYTES", value_parser = value::page_bytes)]
     pub page_bytes: Option<PageBytes>,
