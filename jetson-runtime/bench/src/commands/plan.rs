@@ -13,7 +13,7 @@ use crate::report::to_json;
 
 pub(super) fn run(args: &PlanArgs, json: bool) -> Result<Answer, BenchError> {
     let inputs = Inputs::read(&args.task)?;
-    let request = inputs.request(args.task.policy, args.task.page_bytes);
+    let request = inputs.request(args.task.policy(), args.task.page_bytes);
     let busy = Progress::busy("planning", !json);
     let proven = match planning::prepare(&request, inputs.trace.peak_bytes())? {
         Ok(proven) => proven,
