@@ -66,7 +66,9 @@ pub enum CudaError {
         granularity: Bytes,
     },
     /// A call before has failed: the program is over.
-    #[error("a call of the driver failed before; abandon the program and save what is intact")]
+    #[error(
+        "a call of the driver failed before; abandon the program and save what is intact, if any"
+    )]
     Over,
 }
 

@@ -8,7 +8,7 @@ use tracing::info;
 use vtensor::TensorId;
 
 use super::class::Class;
-use super::device::Device;
+use super::device::{Device, Rest};
 use super::error::CudaError;
 use super::frozen::{Frozen, Parts, Streams};
 use super::mechanism;
@@ -132,14 +132,4 @@ fn freeze(
         mechanism: options.mechanism,
         device: device.clone(),
     }))
-}
-
-/// Waits, when it is dropped, until the device is at rest.
-struct Rest<'a>(&'a Device);
-
-impl Drop for Rest<'_> {
-    fn drop(&mut self) {
-        // Where that fails nothing runs any more.
-        let _ = self.0.synchronize();
-    }
 }

@@ -222,3 +222,45 @@ fn a_trial_that_fails_is_a_finding() {
     assert_ne!(decision.mechanism, Mechanism::Mapped);
     machine.end();
 }
+
+#[test]
+fn a_probe_in_which_a_call_fails_ends_and_gives_everything_back() {
+    let once = [
+        "cuMemGetInfo_v2",
+        "cuStreamCreateWithPriority",
+        "cuMemGetAllocationGranularity",
+        "cuMemCreate",
+        "cuMemAddressReserve",
+        "cuMemMap",
+        "cuMemSetAccess",
+        "cuMemAlloc_v2",
+        "cuMemAllocManaged",
+        "cuMemHostAlloc",
+        "cuMemHostRegister_v2",
+        "cuMemHostUnregister",
+        "cuMemPrefetchAsync_v2",
+        "cuEventCreate",
+        "cuEventRecord",
+        "cuStreamWaitEvent",
+        "cuMemcpyHtoDAsync_v2",
+    ];
+    let once = once.map(|function| (function, 1, Failing::Now));
+    // The waits of the trials, and of the first measurements.
+    let waits = (1..=16).map(|nth| ("cuStreamSynchronize", nth, Failing::Now));
+    let late = [("cuMemcpyHtoDAsync_v2", 1, Failing::Late)];
+    let lost = [("cuMemMap", 2, Failing::ForEver)];
+    let mut control = Machine::model("rtx-linux").loose();
+    for (function, nth, failing) in once.into_iter().chain(waits).chain(late).chain(lost) {
+        let machine = Machine::again(control, "rtx-linux");
+        let model = machine.control.as_ref().unwrap();
+        model.inject(function, nth, failing, 2).unwrap();
+        if let Ok(probe) = Probe::of(&machine.device) {
+            // Whatever it found, there is an answer.
+            let _ = Decision::of(&probe, &Room::default(), &Choices::default());
+        }
+        control = machine.loose();
+        let name = format!("{failing:?}, {function} {nth}");
+        assert_eq!(control.reports(), Vec::<String>::new(), "{name}");
+        assert_eq!(control.leaks(), Vec::<String>::new(), "{name}");
+    }
+}
