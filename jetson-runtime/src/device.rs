@@ -29,7 +29,7 @@ use crate::settings::read_at_most;
 use crate::storage::StorageOptions;
 use crate::system::System;
 
-pub use gpu::KnownGpu;
+pub use gpu::{KnownGpu, Source};
 pub use way::MeasuredWay;
 pub(crate) use way::{BPS, link_of};
 

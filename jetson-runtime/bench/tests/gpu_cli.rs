@@ -63,14 +63,11 @@ fn the_probe_decides_and_says_why() {
         let reasons = report["decision"]["reasons"].to_string();
         assert!(reasons.contains(&format!("{mechanism}: ")), "{reasons}");
     }
-    let managed = bench(
-        "rtx-linux",
-        "",
-        &replay("1/512", &["--mechanism", "managed"]),
-    );
+    let line = replay("1/512", &["--mechanism", "managed"]);
+    let managed = bench("rtx-linux", "/no/such/profile", &line);
     let said = text(&managed.stdout);
     for wanted in [
-        "RTX 4090, driver of CUDA 13.0, probed now",
+        "RTX 4090, driver of CUDA 13.0, probed now: there is no profile /no/such/profile",
         "managed, as was asked for",
         "executed      by managed",
         "wrong bytes   0",
@@ -162,14 +159,14 @@ fn a_gpu_that_is_not_there_is_told() {
     let line = ["probe", "--cuda-library", "/nowhere/libcuda.so.1"];
     let said = refused("orin", &line);
     assert!(
-        said.contains("/nowhere/libcuda.so.1 cannot be opened"),
+        said.contains("/nowhere/libcuda.so.1 cannot be used"),
         "{said}"
     );
     assert!(said.contains("install the driver"), "{said}");
     let folder = Folder::new();
     let file = folder.path("profile.json");
     let said = refused("orin", &[&line[..], &["--profile", &file]].concat());
-    assert!(said.contains("cannot be opened"), "{said}");
+    assert!(said.contains("cannot be used"), "{said}");
     assert_eq!(folder.entries(), 0, "what was named is wanted");
     let said = refused("orin", &["probe", "--device-ordinal", "7"]);
     assert!(said.contains("device 7 was wanted, there are 1"), "{said}");

@@ -74,7 +74,8 @@ fn freeze(
         return Err(CudaError::Refused {
             choice: "a spill tier in host memory",
             reason: format!(
-                "{} is of class {class}: it would free nothing; spill to storage, or force it",
+                "{} is of class {class}: it would free nothing, and programs on a GPU cannot \
+                 spill to storage yet; give it a larger budget, or force it",
                 device.facts().name
             ),
         }

@@ -1,45 +1,61 @@
 //! A GPU that is known: from the profile of its boot, or probed now.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use tracing::{info, warn};
+use tracing::info;
 
 use super::{DeviceProfile, ProfileRefusal};
 use crate::cuda::probe::{Gpu, Probe};
 use crate::cuda::{CudaError, Device};
+use crate::system::System;
 
 /// What is known about a GPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownGpu {
     /// What was found.
     pub probe: Probe,
-    /// The profile that had it; `None` if it was probed now.
-    pub profile: Option<PathBuf>,
+    /// Where it is from.
+    pub source: Source,
+}
+
+/// Where a probe is from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The profile in this file.
+    Profile(PathBuf),
+    /// It was made now, and why no profile was used.
+    Now(String),
 }
 
 impl KnownGpu {
     /// What the profile at `profile` has of a device, if that holds, or what a probe finds now.
     ///
     /// # Errors
-    /// As [`Probe::of`]. Whatever is wrong with the profile is logged, and no error.
+    /// As [`Probe::of`]. Whatever is wrong with the profile is no error.
     pub fn of(device: &Device, profile: Option<&Path>) -> Result<Self, CudaError> {
-        if let (Some(found), Some(path)) = (DeviceProfile::found(profile), profile) {
-            match found.gpu(&Gpu::of(device)) {
+        let why = match profile {
+            None => "no profile is named".into(),
+            Some(path) => match of_profile(path, &Gpu::of(device)) {
                 Ok(probe) => {
-                    return Ok(Self {
-                        probe: probe.clone(),
-                        profile: Some(path.into()),
-                    });
+                    let source = Source::Profile(path.into());
+                    return Ok(Self { probe, source });
                 }
-                Err(refusal @ ProfileRefusal::NoGpu(_)) => {
-                    info!(profile = %path.display(), "{refusal}");
+                Err(ProfileRefusal::File(error)) if error.kind() == ErrorKind::NotFound => {
+                    format!("there is no profile {}", path.display())
                 }
-                Err(refusal) => warn!(profile = %path.display(), "not used: {refusal}"),
-            }
-        }
+                Err(refusal) => format!("{} is not used: {refusal}", path.display()),
+            },
+        };
+        info!("probed now: {why}");
         Ok(Self {
             probe: Probe::of(device)?,
-            profile: None,
+            source: Source::Now(why),
         })
     }
+}
+
+fn of_profile(path: &Path, gpu: &Gpu) -> Result<Probe, ProfileRefusal> {
+    let profile = DeviceProfile::read(path, &System::here())?;
+    profile.gpu(gpu).cloned()
 }

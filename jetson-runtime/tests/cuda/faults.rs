@@ -171,7 +171,7 @@ fn check_given_back(control: &Control, name: &str) -> usize {
 }
 
 /// The functions of the driver that a program may call.
-const FUNCTIONS: [&str; 34] = [
+pub(crate) const FUNCTIONS: [&str; 34] = [
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
     "cuEventCreate",

@@ -1,12 +1,15 @@
 //! The boot probe on every kind of machine.
 
-use cuda_model::Failing;
+use cuda_model::{Control, Failing};
 use jetson_runtime::L4tRelease;
 use jetson_runtime::cuda::probe::{Choices, Decision, LinkSpeed, Probe, Room, SpillPlace};
-use jetson_runtime::cuda::{Class, CudaError, Mechanism};
+use jetson_runtime::cuda::{Class, CudaError, Device, Driver, Frozen, Mechanism, Options};
+use lgm::verify::VerifiedPlan;
 use vtensor::Bytes;
 
-use crate::machine::Machine;
+use crate::faults::FUNCTIONS;
+use crate::machine::{MODEL_PAGE, Machine};
+use crate::plans;
 
 fn probe(machine: &Machine) -> Probe {
     Probe::of(&machine.device).unwrap()
@@ -263,4 +266,40 @@ fn a_probe_in_which_a_call_fails_ends_and_gives_everything_back() {
         assert_eq!(control.reports(), Vec::<String>::new(), "{name}");
         assert_eq!(control.leaks(), Vec::<String>::new(), "{name}");
     }
+}
+
+#[test]
+fn whatever_function_a_driver_lacks_there_is_an_answer() {
+    let (mut needed, mut left) = (0, 0);
+    let registering = ["cuMemHostRegister_v2", "cuMemHostUnregister"];
+    for function in FUNCTIONS.into_iter().chain(registering) {
+        let control = Control::without("rtx-linux", &[function]).unwrap();
+        control.granularity(MODEL_PAGE).unwrap();
+        let driver = match Driver::open(control.path()) {
+            Ok(driver) => driver,
+            Err(CudaError::Missing { symbol }) => {
+                assert_eq!(symbol, function);
+                needed += 1;
+                continue;
+            }
+            Err(error) => panic!("{function}: {error}"),
+        };
+        let device = Device::open(&driver, 0).unwrap();
+        let probe = Probe::of(&device).unwrap();
+        let room = Room::now(&device).unwrap();
+        let decision = Decision::of(&probe, &room, &Choices::default()).unwrap();
+        let plan = match decision.mechanism {
+            Mechanism::Packed => plans::dead_at_home(MODEL_PAGE),
+            _ => plans::swap(MODEL_PAGE),
+        };
+        let plan = VerifiedPlan::new(plan).unwrap();
+        let options = Options::of(decision.mechanism);
+        let frozen = Frozen::freeze(&device, plan, &options, |_, _, bytes| bytes.fill(0));
+        drop(frozen.unwrap_or_else(|error| panic!("{function}: {error}")));
+        drop(device);
+        assert_eq!(control.reports(), Vec::<String>::new(), "{function}");
+        assert_eq!(control.leaks(), Vec::<String>::new(), "{function}");
+        left += 1;
+    }
+    assert!(needed > 15 && left > 5, "{needed} needed, {left} not");
 }

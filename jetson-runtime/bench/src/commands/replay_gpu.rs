@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use jetson_runtime::cuda::probe::{Choices, Decision, Gpu, Room, SpillPlace};
 use jetson_runtime::cuda::{Class, CudaError, Device, Mechanism};
+use jetson_runtime::device::Source;
 use jetson_runtime::{KnownGpu, RuntimeError, Settings};
 use lgm::plan::Plan;
 use lgm::policy::Policy;
@@ -145,7 +146,8 @@ pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
     let text = if json {
         to_json(&report)
     } else {
-        format!("{}{details}{}", report.plan, execution(&report, &outcome))
+        let execution = execution(&report, &chosen.known.source, &outcome);
+        format!("{}{details}{execution}", report.plan)
     };
     Ok(Answer {
         text,
@@ -163,7 +165,10 @@ fn report_of(plan: PlanReport, chosen: &Chosen, outcome: &GpuOutcome) -> GpuRepl
         mechanism: decision.mechanism,
         gpu: known.probe.gpu.clone(),
         class: known.probe.class,
-        profile: known.profile.clone(),
+        profile: match &known.source {
+            Source::Profile(path) => Some(path.clone()),
+            Source::Now(_) => None,
+        },
         decision: decision.clone(),
         scale_ratio: outcome.ratio,
         executed_page_bytes: outcome.page.get(),
@@ -180,7 +185,7 @@ fn report_of(plan: PlanReport, chosen: &Chosen, outcome: &GpuOutcome) -> GpuRepl
 }
 
 /// What the text says about the execution.
-fn execution(report: &GpuReplayReport, outcome: &GpuOutcome) -> String {
+fn execution(report: &GpuReplayReport, source: &Source, outcome: &GpuOutcome) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: String| {
         // Writing to a string cannot fail.
@@ -188,9 +193,9 @@ fn execution(report: &GpuReplayReport, outcome: &GpuOutcome) -> String {
     };
     row(
         "probe",
-        match &report.profile {
-            Some(path) => format!("{}, as {} has it", report.gpu, path.display()),
-            None => format!("{}, probed now", report.gpu),
+        match source {
+            Source::Profile(path) => format!("{}, as {} has it", report.gpu, path.display()),
+            Source::Now(why) => format!("{}, probed now: {why}", report.gpu),
         },
     );
     for (name, value) in rows(&report.decision) {

@@ -122,6 +122,9 @@ fn registers(device: &Device) -> Result<String, String> {
     if !device.facts().host_register {
         return Err("the device says that it cannot".into());
     }
+    if !device.driver().symbols().host_unregister.is_there() {
+        return Err("the driver could not take it back".into());
+    }
     // Whole pages of the system, whatever their size up to 64 KiB.
     let memory = vec![0_u8; 3 * BYTES];
     let start = memory.as_ptr().addr().next_multiple_of(BYTES) - memory.as_ptr().addr();
