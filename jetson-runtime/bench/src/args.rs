@@ -263,8 +263,9 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "SCALE", value_parser = value::scale)]
     pub time_scale: Option<f64>,
     /// The speed of the link in both directions, in 10^9 bytes per second, for the plan and for the
-    /// execution, whose copies then take their time on it even without --paced [default: the
-    /// device's for the plan, as fast as it goes for an execution without --paced]
+    /// execution, whose copies then take their time on it even without --paced; on a GPU for the
+    /// plan alone [default: the device's for the plan, as fast as it goes for an execution without
+    /// --paced]
     #[arg(long, value_name = "GBPS", value_parser = value::link_gbps)]
     pub link_gbps: Option<f64>,
 }

@@ -98,11 +98,23 @@ fn what_cannot_work_is_refused_with_the_reason() {
             "the policy `vtensor` scatters tensors over pages",
         ),
         ("orin", "1/32", &[], "it would free nothing"),
+        (
+            "orin",
+            "1/32",
+            &["--spill", "file:/var/tmp"],
+            "storage cannot be used here: programs on a GPU cannot spill to storage yet",
+        ),
         ("rtx-linux", "1/512", &[], "the device has pages of 2 MiB"),
     ] {
         let said = refused(machine, &replay(scale, more));
         assert!(said.contains(wanted), "{machine} {more:?}: {said}");
     }
+    // More than the device has is refused before any of it is taken.
+    let trace = support::trace("vgg16_b32_sgdm");
+    let mut line = vec!["replay", &trace, "--device", "agx_orin", "--budget", "100%"];
+    line.extend(["--backend", "cuda", "--scale", "1", "--force-host-spill"]);
+    let said = refused("nano", &line);
+    assert!(said.contains("the budget cannot be used here: "), "{said}");
     let large = ["--gpu-budget", "1TiB"];
     let said = refused("rtx-wsl", &[&["probe"], &large[..]].concat());
     assert!(

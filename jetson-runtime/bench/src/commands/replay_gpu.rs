@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use jetson_runtime::cuda::probe::{Choices, Decision, Gpu, Room, SpillPlace};
 use jetson_runtime::cuda::{Class, CudaError, Device, Mechanism};
 use jetson_runtime::device::Source;
-use jetson_runtime::{KnownGpu, RuntimeError, Settings};
+use jetson_runtime::{KnownGpu, RuntimeError, Settings, Spill};
 use lgm::plan::Plan;
 use lgm::policy::Policy;
 use serde::Serialize;
@@ -68,7 +68,10 @@ impl Chosen {
         let profile = Settings::load()?.profile();
         let choices = Choices {
             mechanism: gpu.mechanism,
-            spill: gpu.force_host_spill.then_some(SpillPlace::Host),
+            spill: match args.spill.tier() {
+                Spill::Ram => gpu.force_host_spill.then_some(SpillPlace::Host),
+                Spill::File(_) => Some(SpillPlace::Storage),
+            },
             budget: None,
         };
         let decided = || -> Result<(Device, KnownGpu, Decision), CudaError> {
