@@ -13,7 +13,7 @@
 //! Limits: a few maps as large as the program; for failures, not for the step path.
 
 use lgm::plan::Plan;
-use vtensor::{Bytes, Mode, Place, StepIndex, TensorId};
+use vtensor::{Bytes, Mode, OpIndex, Place, StepIndex, TensorId};
 
 use crate::content::Segment;
 use crate::ledger::{Held, Ledger};
@@ -222,10 +222,8 @@ impl Replay<'_> {
 
     /// A step writes its tensors; `whole` says whether it came to its end.
     fn write(&mut self, step: usize, whole: bool) {
+        let op = OpIndex::from_index(step);
         let step = &self.plan.program.steps[step];
-        let vtensor::StepKind::App(op) = step.kind else {
-            unreachable!("the table refused other kinds of steps");
-        };
         let places = &self.plan.program.places[step.first_place as usize..];
         for (access, place) in self.plan.skeleton.accesses_of(op).iter().zip(places) {
             if !access.mode.writes() {

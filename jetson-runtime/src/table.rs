@@ -65,7 +65,7 @@ pub(crate) struct Table {
 impl Table {
     /// Refuses steps that this runtime cannot run.
     pub(crate) fn check_kinds(program: &Program) -> Result<(), RuntimeError> {
-        let known = |step: &Step| matches!(step.kind, StepKind::App(_));
+        let known = |step: &Step| matches!(step.kind, StepKind::App(_) | StepKind::Replay(_));
         match program.steps.iter().position(|step| !known(step)) {
             Some(step) => Err(RuntimeError::StepKind(StepIndex::from_index(step))),
             None => Ok(()),
@@ -181,10 +181,8 @@ impl Lowering<'_> {
         } = self.plan;
         let mut steps = Vec::with_capacity(program.steps.len());
         let mut rows = Vec::with_capacity(program.places.len());
-        for step in &program.steps {
-            let StepKind::App(op) = step.kind else {
-                unreachable!("other kinds were refused before");
-            };
+        for (index, step) in program.steps.iter().enumerate() {
+            let op = OpIndex::from_index(index);
             let accesses = skeleton.accesses_of(op);
             let first_place = step.first_place as usize;
             let first_access = u32::try_from(rows.len()).expect("tables hold at most 2^32 rows");

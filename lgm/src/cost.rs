@@ -14,7 +14,7 @@ use crate::profile::Link;
 use crate::program::Program;
 use crate::queues::Queues;
 use crate::skeleton::Skeleton;
-use vtensor::{Bytes, StepCounts, StepKind};
+use vtensor::{Bytes, StepCounts};
 
 /// Iterations that are simulated at most.
 const ROUNDS_MAX: usize = 16;
@@ -63,13 +63,10 @@ pub fn copy_ns(bytes: Bytes, bps: f64, latency_ns: u64) -> u64 {
 }
 
 impl Load {
-    /// The load of a program.
+    /// The load of a program whose steps are the ops of a skeleton.
     #[must_use]
     pub fn of_program(skeleton: &Skeleton, program: &Program, link: &Link) -> Self {
-        let steps_ns = program.steps.iter().map(|step| match step.kind {
-            StepKind::App(op) => skeleton.ops[op.index()].duration_ns,
-            _ => 0,
-        });
+        let steps_ns = skeleton.ops.iter().map(|op| op.duration_ns);
         let outs = program.outs.iter();
         let ins = program.ins.iter().map(|queued| LoadIn {
             ns: copy_ns(queued.bytes, link.in_bps, link.copy_latency_ns),

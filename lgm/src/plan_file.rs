@@ -29,7 +29,7 @@ use crate::foreign::{HEAD_BYTES, PLAN_MAGIC, looks_like};
 use crate::plan::Plan;
 
 /// The version of the format. Any change of a type inside [`Plan`] is a new one.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 const HEADER_BYTES: usize = 52;
 
@@ -205,6 +205,10 @@ fn digest(file: &[u8]) -> [u8; 32] {
 /// Checks amounts that no table limit covers, so that sums over the plan cannot overflow.
 fn check(plan: &Plan) -> Result<(), String> {
     plan.skeleton.check()?;
+    if let Some(replays) = &plan.replays {
+        let wrong = |message| format!("of the application's iteration: {message}");
+        replays.original.check().map_err(wrong)?;
+    }
     plan.profile.check()?;
     let origin = &plan.origin;
     for name in [&origin.planner, &origin.model, &origin.policy] {

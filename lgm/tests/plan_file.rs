@@ -50,6 +50,7 @@ fn plan() -> Plan {
             .get("agx_orin")
             .expect("built in")
             .clone(),
+        replays: None,
         skeleton: Skeleton {
             tensors: vec![Tensor {
                 name: "w".into(),
@@ -63,6 +64,7 @@ fn plan() -> Plan {
                 duration_ns: 1_000,
                 first_access: 0,
                 access_count: 1,
+                replayable: false,
             }],
             accesses: vec![Access {
                 tensor,
@@ -165,7 +167,7 @@ fn every_flipped_bit_is_an_error() {
 #[test]
 fn foreign_files_are_named() {
     let mut newer = encode(&plan());
-    newer[8] = 4;
+    newer[8] = 5;
     for (file, wanted) in [
         (&b""[..], "the file is empty"),
         (b"\x1f\x8b\x08\x00\x00", "gzip'ed data (a trace?)"),
@@ -173,7 +175,7 @@ fn foreign_files_are_named() {
         (b"\x89VTP\n\x1a\n\x01\x00", "copied as text"),
         (b"\x89PNG\r\n\x1a\n", "binary data"),
         (b"some words", "plain text"),
-        (&newer, "has format 4, this version reads format 3"),
+        (&newer, "has format 5, this version reads format 4"),
     ] {
         let text = message(file);
         assert!(text.contains(wanted), "wanted: {wanted}\nfound: {text}");

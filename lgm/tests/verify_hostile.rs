@@ -149,6 +149,7 @@ fn push_step(skeleton: &mut Skeleton, program: &mut Program, accesses: &[(usize,
         duration_ns: 1,
         first_access: first,
         access_count: index(accesses.len()),
+        replayable: false,
     });
     for &(tensor, mode, window) in accesses {
         let tensor = TensorId::from_index(tensor);

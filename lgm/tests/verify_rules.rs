@@ -388,6 +388,7 @@ fn a_plan_is_verified_or_comes_back_as_a_violation() {
             page_bytes: program.page_bytes,
         },
         skeleton,
+        replays: None,
         program,
     };
     let verified = VerifiedPlan::new(plan.clone()).expect("a valid example");

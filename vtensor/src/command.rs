@@ -17,6 +17,9 @@ use crate::window::Place;
 pub enum StepKind {
     /// An op of the application.
     App(OpIndex),
+    /// An op of the application that ran before in this iteration, run again: what it wrote was
+    /// given up, and a later step reads it.
+    Replay(OpIndex),
 }
 
 /// The four integers of a step.

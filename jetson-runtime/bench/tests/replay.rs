@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use jetson_runtime::Spill;
-use lgm::planner::Request;
+use lgm::planner::{Methods, Request};
 use lgm::policy::Policy;
 use lgm::profile::Profiles;
 use lgm::synthetic::{Shape, training_step};
@@ -216,6 +216,7 @@ fn small_plan() -> VerifiedPlan {
         profile: profiles.get("rtx3060").expect("built in"),
         budget: Bytes(trace.peak_bytes().0 / 2),
         policy: Policy::Vtensor,
+        methods: Methods::Swap,
         page: Some(PageBytes::new(8 << 10).expect("a page")),
         trace_digest: trace.digest(),
         model: trace.model(),

@@ -4,7 +4,7 @@
 //! for an op is halved until it fits or is the system's.
 
 use lgm::cost::Load;
-use lgm::planner::{self, PlanError, Request};
+use lgm::planner::{self, Methods, PlanError, Request};
 use lgm::policy::Policy;
 use lgm::profile::{Link, Profile, SpillTier};
 use lgm::trace::{MappedSkeleton, Tensor, Trace};
@@ -70,6 +70,7 @@ pub(super) fn prove(trace: &Trace, wish: Wish<'_>) -> Result<Proven, String> {
             profile: &profile,
             budget: wish.budget,
             policy: wish.policy,
+            methods: Methods::Swap,
             page: Some(page),
             trace_digest: trace.digest(),
             model: trace.model(),

@@ -112,6 +112,7 @@ impl Builder {
             duration_ns: 1000,
             first_access: self.skeleton.accesses.len() as u32,
             access_count: accesses.len() as u32,
+            replayable: false,
         });
         self.program.steps.push(Step {
             kind: StepKind::App(OpIndex::from_index(index)),
@@ -207,6 +208,7 @@ impl Builder {
                 page_bytes: self.page,
             },
             skeleton: self.skeleton,
+            replays: None,
             program: self.program,
         }
     }

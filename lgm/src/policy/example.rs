@@ -46,6 +46,7 @@ impl Example {
                 duration_ns,
                 first_access: u32::try_from(skeleton.accesses.len()).expect("few"),
                 access_count: u32::try_from(used.len()).expect("few"),
+                replayable: false,
             });
             let accesses = used.iter().map(|&(tensor, mode)| Access {
                 tensor: TensorId(tensor),

@@ -250,6 +250,7 @@ impl Units {
                 duration_ns: op.duration_ns,
                 first_access,
                 access_count: to_u32(self.skeleton.accesses.len()) - first_access,
+                replayable: false,
             });
         }
     }

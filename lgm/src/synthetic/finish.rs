@@ -65,6 +65,7 @@ impl Generator {
                 views: &op.views,
                 flops: 0,
                 moved: Bytes(moved),
+                replayable: None,
                 durations_ns: &durations_ns,
             });
         }

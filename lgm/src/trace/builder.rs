@@ -28,6 +28,8 @@ pub struct OpSpec<'a> {
     pub flops: u64,
     /// The bytes that it reads and writes; 0 if unknown.
     pub moved: Bytes,
+    /// Whether it may run again; `None`: its name tells.
+    pub replayable: Option<bool>,
     /// Its duration on each device, in nanoseconds.
     pub durations_ns: &'a [u64],
 }
@@ -46,6 +48,7 @@ impl OpSpec<'_> {
             views: &[],
             flops: 0,
             moved: Bytes(0),
+            replayable: None,
             durations_ns: &[],
         }
     }
@@ -116,6 +119,7 @@ impl Builder {
             view: !op.views.is_empty(),
             flops: op.flops,
             moved: op.moved,
+            replayable: op.replayable,
             lists,
         });
     }

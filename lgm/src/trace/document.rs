@@ -257,7 +257,7 @@ impl<'de> Object<'de> for OpObject<'_> {
     const WHAT: &'static str = "an op";
     const REQUIRED: &'static [&'static str] =
         &["name", "ph", "reads", "writes", "allocs", "frees", "dur_us"];
-    const OPTIONAL: &'static [&'static str] = &["view", "views", "flops", "bytes"];
+    const OPTIONAL: &'static [&'static str] = &["view", "views", "flops", "bytes", "replayable"];
 
     fn at(&mut self, key: Option<&'static str>) {
         self.0.place.key = key;
@@ -269,6 +269,7 @@ impl<'de> Object<'de> for OpObject<'_> {
                 view: false,
                 flops: 0,
                 moved: Bytes(0),
+                replayable: None,
                 lists: [Span::default(); 5],
             });
         }
@@ -286,6 +287,7 @@ impl<'de> Object<'de> for OpObject<'_> {
             "view" => op.view = map.next_value()?,
             "flops" => op.flops = map.next_value()?,
             "bytes" => op.moved = Bytes(map.next_value()?),
+            "replayable" => op.replayable = Some(map.next_value()?),
             "dur_us" => map.next_value_seed(Durations(&mut self.0.tables, self.1))?,
             _ => unreachable!("only the keys above"),
         }

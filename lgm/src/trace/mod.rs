@@ -21,6 +21,7 @@
 //! | `document` | JSON to tables, with the place of each fault |
 //! | `durations` | durations by device, quantised |
 //! | `replay` | the rules of allocation and use; peak and largest op |
+//! | `replayable` | which ops may run again, by name |
 //! | `skeleton` | trace to access skeleton |
 //! | `builder` | a trace made in memory |
 //! | `subset` | the same ops on fewer tensors |
@@ -44,6 +45,7 @@ mod error;
 mod model;
 mod object;
 mod replay;
+mod replayable;
 mod skeleton;
 mod source;
 mod subset;

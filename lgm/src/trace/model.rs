@@ -106,6 +106,8 @@ pub struct Op {
     pub flops: u64,
     /// The bytes that it reads and writes; 0 if unknown.
     pub moved: Bytes,
+    /// Whether it may run again, if the trace says so; otherwise its name tells.
+    pub replayable: Option<bool>,
     pub(super) lists: [Span; 5],
 }
 

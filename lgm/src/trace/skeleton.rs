@@ -12,6 +12,7 @@ use vtensor::{Mode, OpIndex, TensorId};
 
 use super::TraceError;
 use super::model::Trace;
+use super::replayable;
 use crate::skeleton::{Access, Op, Skeleton, Tensor};
 
 /// A skeleton, and which rows of the trace its rows come from.
@@ -70,6 +71,9 @@ impl Trace {
                 duration_ns,
                 first_access: u32::try_from(first).expect("at most 2^24 accesses"),
                 access_count: u32::try_from(count).expect("at most 2^24 accesses"),
+                replayable: op
+                    .replayable
+                    .unwrap_or_else(|| replayable::by_name(&op.name)),
             });
         }
         if mapped.skeleton.ops.is_empty() {

@@ -32,6 +32,7 @@ impl Trace {
                 views: &views,
                 flops: op.flops,
                 moved: op.moved,
+                replayable: op.replayable,
                 durations_ns: self.durations_ns(at),
                 ..OpSpec::new(&op.name, op.phase)
             });

@@ -130,6 +130,9 @@ impl Serialize for OpRow<'_> {
         map.serialize_entry("frees", trace.frees(row))?;
         map.serialize_entry("flops", &op.flops)?;
         map.serialize_entry("bytes", &op.moved)?;
+        if let Some(replayable) = op.replayable {
+            map.serialize_entry("replayable", &replayable)?;
+        }
         map.serialize_entry("dur_us", &Durations(trace, row))?;
         map.end()
     }

@@ -4,7 +4,7 @@ use core::ops::Deref;
 
 use crate::plan::Plan;
 
-use super::{Facts, Violation, verify};
+use super::{Facts, Violation, verify_plan};
 
 /// A plan whose program was proven against its skeleton. There is no other way to get one, so
 /// who holds it may run it. It cannot be changed.
@@ -20,7 +20,7 @@ impl VerifiedPlan {
     /// # Errors
     /// The first rule that does not hold.
     pub fn new(plan: Plan) -> Result<Self, Violation> {
-        let facts = verify(&plan.skeleton, &plan.program)?;
+        let facts = verify_plan(&plan)?;
         Ok(Self { plan, facts })
     }
 

@@ -4,7 +4,7 @@ use core::fmt;
 
 use vtensor::StepIndex;
 
-/// The rules V1–V12 of `ARCHITECTURE.md`.
+/// The rules V1–V13 of `ARCHITECTURE.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// Counts never decrease, and reach neither too far back nor past what there is.
@@ -32,11 +32,13 @@ pub enum Rule {
     V11,
     /// Tables refer to what is there: ids, windows, slots, alignment, sizes.
     V12,
+    /// Steps are the application's ops; one that runs again finds what it found at first.
+    V13,
 }
 
 impl Rule {
     /// All rules, in order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::V1,
         Self::V2,
         Self::V3,
@@ -49,6 +51,7 @@ impl Rule {
         Self::V10,
         Self::V11,
         Self::V12,
+        Self::V13,
     ];
 
     /// The rule in a word or two.
@@ -67,6 +70,7 @@ impl Rule {
             Self::V10 => "budget",
             Self::V11 => "boundary",
             Self::V12 => "bounds",
+            Self::V13 => "replays",
         }
     }
 }

@@ -107,6 +107,7 @@ impl Builder {
             duration_ns: 1,
             first_access: first,
             access_count: u32::try_from(accesses.len()).expect("small tests"),
+            replayable: false,
         });
         let rows = accesses.iter();
         let access = |&(tensor, mode, _): &(TensorId, Mode, Place)| Access { tensor, mode };

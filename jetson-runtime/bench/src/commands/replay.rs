@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use lgm::planner::Methods;
+
 use crate::args::ReplayArgs;
 use crate::commands::Answer;
 use crate::error::BenchError;
@@ -20,7 +22,12 @@ pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
         plan,
         report,
         details,
-    } = prove(args, args.task.policy(), json)?;
+    } = prove(
+        args,
+        args.task.policy(),
+        args.task.methods.unwrap_or_default(),
+        json,
+    )?;
     let settings = settings(args);
     let bar = Progress::new("training steps", u64::from(args.steps.get()), !json);
     let outcome = replay(plan, &settings, &mut || bar.advance())?;
@@ -45,9 +52,14 @@ pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
 }
 
 /// Reads, plans and proves what is to be replayed, wherever it is executed then.
-pub(super) fn prove(args: &ReplayArgs, policy: Policy, json: bool) -> Result<Proven, BenchError> {
+pub(super) fn prove(
+    args: &ReplayArgs,
+    policy: Policy,
+    methods: Methods,
+    json: bool,
+) -> Result<Proven, BenchError> {
     let inputs = Inputs::read(&args.task)?.with_link_gbps(args.link_gbps);
-    let request = inputs.request(policy, args.task.page_bytes);
+    let request = inputs.request(policy, methods, args.task.page_bytes);
     let _busy = Progress::busy("planning", !json);
     let proven = planning::prepare(&request, inputs.trace.peak_bytes())?;
     Ok(proven.map_err(|broken| broken.violation)?)

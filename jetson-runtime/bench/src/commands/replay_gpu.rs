@@ -8,6 +8,7 @@ use jetson_runtime::cuda::{Class, CudaError, Device, Mechanism};
 use jetson_runtime::device::Source;
 use jetson_runtime::{KnownGpu, RuntimeError, Settings, Spill};
 use lgm::plan::Plan;
+use lgm::planner::Methods;
 use lgm::policy::Policy;
 use serde::Serialize;
 use vtensor::{Bytes, PageBytes};
@@ -127,11 +128,12 @@ fn policy(mechanism: Mechanism, args: &ReplayArgs) -> Result<Policy, CudaError> 
 pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
     // Before anything takes time.
     let chosen = Chosen::new(args)?;
+    let methods = args.task.methods.unwrap_or(Methods::Swap);
     let Proven {
         plan,
         report,
         details,
-    } = prove(args, chosen.policy, json)?;
+    } = prove(args, chosen.policy, methods, json)?;
     let page = Executed::page_of(plan.program.page_bytes, args.scale);
     let room = chosen.check_room(&plan, page);
     room.map_err(RuntimeError::from)?;

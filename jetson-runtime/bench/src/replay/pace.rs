@@ -89,6 +89,7 @@ mod tests {
             duration_ns,
             first_access: 0,
             access_count: 0,
+            replayable: false,
         };
         let skeleton = Skeleton {
             ops: ns.iter().map(op).collect(),

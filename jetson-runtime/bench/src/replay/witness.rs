@@ -7,7 +7,7 @@
 use jetson_runtime::Step;
 use lgm::plan::Plan;
 use sha2::{Digest, Sha256};
-use vtensor::{ArenaRange, Bytes, Mode, OpIndex, StepKind};
+use vtensor::{ArenaRange, Bytes, Mode, OpIndex};
 
 use super::address::{self, AddressMap};
 
@@ -138,10 +138,8 @@ impl Witness {
 fn planned_places(plan: &Plan) -> Vec<(Bytes, Vec<ArenaRange>)> {
     let (skeleton, program) = (&plan.skeleton, &plan.program);
     let mut places = vec![(Bytes(0), Vec::new()); skeleton.accesses.len()];
-    for step in &program.steps {
-        let StepKind::App(op) = step.kind else {
-            continue;
-        };
+    for (index, step) in program.steps.iter().enumerate() {
+        let op = OpIndex::from_index(index);
         let first = skeleton.ops[op.index()].first_access as usize;
         for (index, access) in skeleton.accesses_of(op).iter().enumerate() {
             let bytes = skeleton.tensor(access.tensor).bytes;
