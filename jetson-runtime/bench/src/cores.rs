@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// The results of `work` for each number below `count`, in their order; `done` is called after each.
+/// The results of `work` for each number below `count`, in order; `done` is called after each.
 ///
 /// # Panics
 /// If `work` does.

@@ -168,7 +168,8 @@ fn summary(text: &mut String, summary: &Summary) {
         let _ = writeln!(
             text,
             "\nWhere swapping alone takes at least 1.5 times as long, whatever the plan ({} \
-             cells), vtensor-both has {mean:.2} times the throughput of that bound, and up to {max:.2}",
+             cells), vtensor-both has {mean:.2} times the throughput of that bound, and up to \
+             {max:.2}",
             summary.both_over_bound.cells
         );
     }
