@@ -2,8 +2,8 @@
 //!
 //! In: traces, devices, methods, and what is accepted. Out: for each of them a [`Smallest`].
 //! Method: bisection over whole hundredths of the peak, each with a plan of its own. Guarantees:
-//! the budget that is named has a proven plan that fast; the one a hundredth below has none. As more
-//! memory may, rarely, give a slightly slower plan, a smaller budget might do too.
+//! the budget that is named has a proven plan that fast; the one a hundredth below has none. As
+//! more memory may, rarely, give a slightly slower plan, a smaller budget might do too.
 
 use lgm::planner::{Methods, Request};
 use lgm::policy::Policy;
