@@ -1,7 +1,7 @@
 //! A plan: a program with all that is needed to verify it alone and to know where it came from.
 
 use serde::{Deserialize, Serialize};
-use vtensor::{Bytes, Mode, OpIndex, TensorId, limits};
+use vtensor::{Bytes, Mode, OpIndex, StepKind, TensorId, limits};
 
 use crate::bounded;
 use crate::profile::Profile;
@@ -80,4 +80,33 @@ pub struct Plan {
     pub replays: Option<Replays>,
     /// What the runtime does about it.
     pub program: Program,
+}
+
+impl Plan {
+    /// How long the ops that run again take in one iteration, in nanoseconds.
+    #[must_use]
+    pub fn recompute_ns(&self) -> u64 {
+        let steps = self.program.steps.iter().zip(&self.skeleton.ops);
+        let again = steps.filter(|(step, _)| matches!(step.kind, StepKind::Replay(_)));
+        again.map(|(_, op)| op.duration_ns).sum()
+    }
+
+    /// What is computed again in one iteration: bytes of the later lives that a step reads.
+    #[must_use]
+    pub fn recomputed(&self) -> Bytes {
+        let first = match &self.replays {
+            Some(replays) => replays.original.tensors.len(),
+            None => return Bytes(0),
+        };
+        let mut read = vec![false; self.skeleton.tensors.len()];
+        let mut bytes = 0_u64;
+        for access in self.skeleton.accesses.iter().rev() {
+            let life = access.tensor.index();
+            if access.mode == Mode::Write && life >= first && std::mem::take(&mut read[life]) {
+                bytes = bytes.saturating_add(self.skeleton.tensors[life].bytes.0);
+            }
+            read[life] |= access.mode.reads();
+        }
+        Bytes(bytes)
+    }
 }

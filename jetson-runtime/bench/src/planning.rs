@@ -117,12 +117,14 @@ fn report(request: &Request<'_>, peak: Bytes, planned: &planner::Planned) -> Pla
         bound_ratio: ratio(bound_ns, compute_ns),
         moved_out_bytes: plan.program.moved_out().0,
         moved_in_bytes: plan.program.moved_in().0,
-        stall_s: seconds(predicted_ns.saturating_sub(compute_ns)),
+        stall_s: seconds(predicted_ns.saturating_sub(compute_ns + plan.recompute_ns())),
         pages: u64::from(plan.program.arena_pages),
         page_bytes: plan.program.page_bytes.get(),
         page_overhead: planned.page_overhead,
         plan_s: 0.0,
         verdict: PlanReport::OK.into(),
+        recompute_s: seconds(plan.recompute_ns()),
+        recomputed_bytes: plan.recomputed().0,
     }
 }
 

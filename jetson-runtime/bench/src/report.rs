@@ -43,6 +43,10 @@ pub struct PlanReport {
     pub plan_s: f64,
     /// `ok`, or the rule that the plan breaks and where.
     pub verdict: String,
+    /// Seconds of one step in which ops run again.
+    pub recompute_s: f64,
+    /// Bytes that are computed again in one step, for an op that reads them.
+    pub recomputed_bytes: u64,
 }
 
 impl PlanReport {
@@ -172,6 +176,8 @@ pub(crate) mod samples {
             page_overhead: 1.0,
             plan_s: 12.34,
             verdict: "ok".into(),
+            recompute_s: 0.25,
+            recomputed_bytes: 1 << 27,
         }
     }
 
@@ -220,6 +226,8 @@ mod tests {
             "page_overhead",
             "plan_s",
             "verdict",
+            "recompute_s",
+            "recomputed_bytes",
         ];
         let json = to_json(&plan());
         assert_eq!(keys(&json), fixed);

@@ -70,6 +70,14 @@ impl fmt::Display for PlanReport {
         )?;
         let (out, back) = (Bytes(self.moved_out_bytes), Bytes(self.moved_in_bytes));
         row(f, "moved", format_args!("{out} out, {back} in, each step"))?;
+        if self.recomputed_bytes > 0 {
+            let (bytes, took) = (Bytes(self.recomputed_bytes), Seconds(self.recompute_s));
+            row(
+                f,
+                "recomputed",
+                format_args!("{bytes} in {took}, each step"),
+            )?;
+        }
         row(
             f,
             "step",
@@ -86,14 +94,19 @@ impl fmt::Display for PlanReport {
                 Seconds(self.stall_s)
             ),
         )?;
-        row(
-            f,
-            "lower bound",
-            format_args!(
-                "{:.4} of that: at most {above:.2} % from optimal",
-                self.bound_ratio
+        let bound = self.bound_ratio;
+        match self.recomputed_bytes {
+            0 => row(
+                f,
+                "lower bound",
+                format_args!("{bound:.4} of that: at most {above:.2} % from optimal"),
             ),
-        )?;
+            _ => row(
+                f,
+                "lower bound",
+                format_args!("{bound:.4} of that where bytes only move"),
+            ),
+        }?;
         row(f, "planned in", Seconds(self.plan_s))?;
         row(f, "verdict", &self.verdict)
     }
@@ -218,7 +231,8 @@ mod tests {
             "768 MiB out, 256 MiB in, each step",
             "436.5 ms without a limit",
             "1.0080 of that, of it stall 3.5 ms",
-            "1.0020 of that: at most 0.60 % from optimal",
+            "128 MiB in 250.0 ms, each step",
+            "1.0020 of that where bytes only move",
             "12.3 s",
             "3 steps, 450.0 ms each",
             "the same in every step",
@@ -230,6 +244,14 @@ mod tests {
             ..samples::replay()
         };
         assert!(differs.to_string().contains("DIFFER"));
+        let moves_only = PlanReport {
+            recompute_s: 0.0,
+            recomputed_bytes: 0,
+            ..samples::plan()
+        };
+        let text = moves_only.to_string();
+        assert!(text.contains("1.0020 of that: at most 0.60 % from optimal"));
+        assert!(!text.contains("recomputed"), "{text}");
         let unlimited = PlanReport {
             policy: "none".into(),
             ..samples::plan()
