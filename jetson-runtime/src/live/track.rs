@@ -1,5 +1,7 @@
 //! A track: what is known of one kind of iteration.
 
+use std::collections::BTreeSet;
+
 use lgm::verify::VerifiedPlan;
 
 use super::program::Program;
@@ -27,6 +29,8 @@ pub(super) struct Track {
     pub(super) seats: Seats,
     /// A plan that was loaded for the score.
     pub(super) loaded: Option<VerifiedPlan>,
+    /// Ops that may not run again although the application said so, by number.
+    pub(super) once: BTreeSet<usize>,
     /// Why there is no program, although the iterations are equal.
     pub(super) refusal: Option<String>,
 }
@@ -39,6 +43,7 @@ impl Track {
                 events: Vec::new(),
                 kept: Vec::new(),
             },
+            once: BTreeSet::new(),
             samples: Vec::new(),
             repeats: 0,
             program: None,
@@ -67,6 +72,7 @@ impl Track {
         self.score = loaded.score;
         self.samples.push(loaded.durations_ns);
         self.loaded = Some(loaded.plan);
+        self.once = loaded.once;
         self.repeats = repeats;
     }
 

@@ -49,7 +49,8 @@ enum Who {
 enum Call {
     Create(u64),
     Destroy(usize),
-    Op(Vec<(Who, Mode)>),
+    /// An op, and whether it may run again.
+    Op(Vec<(Who, Mode)>, bool),
 }
 
 /// An iteration to come.
@@ -76,7 +77,7 @@ impl Script {
             match call {
                 Call::Create(_) => script.made.push((true, false)),
                 Call::Destroy(at) => script.made[*at].0 = false,
-                Call::Op(accesses) => script.note(accesses),
+                Call::Op(accesses, _) => script.note(accesses),
             }
             script.calls.push(call.clone());
         }
@@ -117,7 +118,7 @@ impl Script {
                 accesses.push((who, mode));
             }
             self.note(&accesses);
-            self.calls.push(Call::Op(accesses));
+            self.calls.push(Call::Op(accesses, !random.one_in(3)));
             for at in 0..self.made.len() {
                 if self.made[at].0 && random.one_in(4) {
                     self.destroy(at);
@@ -147,7 +148,7 @@ impl Script {
             match call {
                 Call::Create(bytes) => made.push(*bytes),
                 Call::Destroy(_) => {}
-                Call::Op(accesses) => {
+                Call::Op(accesses, _) => {
                     let bytes = |who: &Who| match who {
                         Who::Kept(at) => kept[*at],
                         Who::Made(at) => made[*at],
@@ -170,7 +171,7 @@ fn run(app: &mut App, script: &Script, until: usize) -> Result<(), RuntimeError>
         match call {
             Call::Create(bytes) => made.push(app.create("made", *bytes)),
             Call::Destroy(at) => app.destroy(made[*at]),
-            Call::Op(accesses) => {
+            Call::Op(accesses, again) => {
                 let access = |&(who, mode): &(Who, Mode)| Access {
                     tensor: match who {
                         Who::Kept(at) => app.kept[at],
@@ -179,7 +180,7 @@ fn run(app: &mut App, script: &Script, until: usize) -> Result<(), RuntimeError>
                     mode,
                 };
                 let accesses: Vec<Access> = accesses.iter().map(access).collect();
-                app.try_op(&format!("op {index}"), &accesses)?;
+                app.run_op(&format!("op {index}"), &accesses, *again)?;
             }
         }
     }
