@@ -65,21 +65,5 @@ pub fn op_pages(graph: &Graph<'_>) -> Vec<i64> {
 /// Bytes live at the worst step when nothing moves, without rounding.
 #[must_use]
 pub fn peak_bytes(skeleton: &Skeleton) -> Bytes {
-    let mut life: Vec<Option<(usize, usize)>> = vec![None; skeleton.tensors.len()];
-    for step in 0..skeleton.ops.len() {
-        for access in skeleton.accesses_of(OpIndex::from_index(step)) {
-            let life = &mut life[access.tensor.index()];
-            *life = Some((life.map_or(step, |(first, _)| first), step + 1));
-        }
-    }
-    let steps = skeleton.ops.len();
-    let mut change = vec![0_i64; steps + 1];
-    for (tensor, life) in skeleton.tensors.iter().zip(life) {
-        let (first, end) = life.filter(|_| !tensor.persistent).unwrap_or((0, steps));
-        let bytes = i64::try_from(tensor.bytes.0).expect("limits: at most 2^43 bytes");
-        change[first] += bytes;
-        change[end] -= bytes;
-    }
-    let peak = prefix_sums(&change).into_iter().max().unwrap_or(0);
-    Bytes(u64::try_from(peak).expect("every tensor is freed after it is counted"))
+    Bytes(skeleton.live_bytes().into_iter().max().unwrap_or(0))
 }

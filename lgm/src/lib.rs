@@ -32,6 +32,7 @@ pub mod pool;
 pub mod profile;
 pub mod program;
 pub mod queues;
+pub mod recompute;
 pub mod schedule;
 pub mod select;
 pub mod share;

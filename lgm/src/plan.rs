@@ -66,6 +66,39 @@ impl Replays {
     }
 }
 
+impl Plan {
+    /// The time of what runs again in an iteration, in nanoseconds.
+    #[must_use]
+    pub fn recompute_ns(&self) -> u64 {
+        let steps = self.program.steps.iter().zip(&self.skeleton.ops);
+        let again = steps.filter(|(step, _)| matches!(step.kind, StepKind::Replay(_)));
+        again.map(|(_, op)| op.duration_ns).sum()
+    }
+
+    /// The bytes of contents that ops of the application find made again in an iteration.
+    #[must_use]
+    pub fn recomputed(&self) -> Bytes {
+        let Some(replays) = &self.replays else {
+            return Bytes(0);
+        };
+        let first = replays.original.tensors.len();
+        let mut wanted = vec![false; self.skeleton.tensors.len()];
+        for (step, row) in self.program.steps.iter().zip(0..) {
+            if matches!(step.kind, StepKind::App(_)) {
+                let accesses = self.skeleton.accesses_of(OpIndex(row)).iter();
+                accesses.for_each(|access| wanted[access.tensor.index()] = true);
+            }
+        }
+        let lives = self.skeleton.tensors.iter().zip(wanted).skip(first);
+        Bytes(
+            lives
+                .filter(|(_, wanted)| *wanted)
+                .map(|(life, _)| life.bytes.0)
+                .sum(),
+        )
+    }
+}
+
 /// A plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -80,33 +113,4 @@ pub struct Plan {
     pub replays: Option<Replays>,
     /// What the runtime does about it.
     pub program: Program,
-}
-
-impl Plan {
-    /// How long the ops that run again take in one iteration, in nanoseconds.
-    #[must_use]
-    pub fn recompute_ns(&self) -> u64 {
-        let steps = self.program.steps.iter().zip(&self.skeleton.ops);
-        let again = steps.filter(|(step, _)| matches!(step.kind, StepKind::Replay(_)));
-        again.map(|(_, op)| op.duration_ns).sum()
-    }
-
-    /// What is computed again in one iteration: bytes of the later lives that a step reads.
-    #[must_use]
-    pub fn recomputed(&self) -> Bytes {
-        let first = match &self.replays {
-            Some(replays) => replays.original.tensors.len(),
-            None => return Bytes(0),
-        };
-        let mut read = vec![false; self.skeleton.tensors.len()];
-        let mut bytes = 0_u64;
-        for access in self.skeleton.accesses.iter().rev() {
-            let life = access.tensor.index();
-            if access.mode == Mode::Write && life >= first && std::mem::take(&mut read[life]) {
-                bytes = bytes.saturating_add(self.skeleton.tensors[life].bytes.0);
-            }
-            read[life] |= access.mode.reads();
-        }
-        Bytes(bytes)
-    }
 }

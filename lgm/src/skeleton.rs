@@ -87,6 +87,34 @@ impl Skeleton {
         self.ops.iter().map(|op| op.duration_ns).sum()
     }
 
+    /// Bytes that are live at each op when nothing moves, without rounding.
+    #[must_use]
+    pub fn live_bytes(&self) -> Vec<u64> {
+        let ops = self.ops.len();
+        let mut life: Vec<Option<(usize, usize)>> = vec![None; self.tensors.len()];
+        for op in 0..ops {
+            for access in self.accesses_of(OpIndex::from_index(op)) {
+                let life = &mut life[access.tensor.index()];
+                life.get_or_insert((op, op)).1 = op + 1;
+            }
+        }
+        // Limits: sums stay below 2^64, so wrapping differences add up to what they should.
+        let mut change = vec![0_u64; ops + 1];
+        for (tensor, life) in self.tensors.iter().zip(life) {
+            let (first, end) = life.filter(|_| !tensor.persistent).unwrap_or((0, ops));
+            change[first] = change[first].wrapping_add(tensor.bytes.0);
+            change[end] = change[end].wrapping_sub(tensor.bytes.0);
+        }
+        let mut live = 0_u64;
+        let change = change[..ops].iter();
+        change
+            .map(|&change| {
+                live = live.wrapping_add(change);
+                live
+            })
+            .collect()
+    }
+
     /// Checks everything that the other methods and their callers count on.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 
-use lgm::planner::{PlanError, Planned, Request, plan};
+use lgm::planner::{Methods, PlanError, Planned, Request, plan};
 use lgm::policy::Policy;
 use lgm::profile::{Profile, Profiles};
 use lgm::skeleton::Skeleton;
@@ -39,6 +39,7 @@ fn planned(
         profile,
         budget: Bytes(budget),
         policy,
+        methods: Methods::Swap,
         page: PageBytes::new(64 << 10).ok(),
         trace_digest: [0; 32],
         model: "",
@@ -108,6 +109,7 @@ fn a_real_step_with_fixed_addresses_only_takes_few_more_pages() {
         profile,
         budget: Bytes(step.peak_bytes().0 / 2),
         policy: Policy::Vtensor,
+        methods: Methods::Swap,
         page: None,
         trace_digest: [0; 32],
         model: "",

@@ -2,7 +2,7 @@
 //!
 //! Random steps, so that tensors of all sizes meet and lives wrap; every policy as published.
 
-use lgm::planner::{self, PlanError, Planned, Request};
+use lgm::planner::{self, Methods, PlanError, Planned, Request};
 use lgm::policy::Policy;
 use lgm::profile::{Profile, Profiles};
 use lgm::synthetic::{Shape, training_step};
@@ -74,6 +74,7 @@ fn random_steps_have_sound_contiguous_plans() {
                     profile: &profile,
                     budget: Bytes(budget),
                     policy,
+                    methods: Methods::Swap,
                     page: None,
                     trace_digest: trace.digest(),
                     model: trace.model(),
@@ -112,6 +113,7 @@ fn vdnn_waits_for_every_copy_out() {
             profile: &profile,
             budget: Bytes(trace.peak_bytes().0 / 100 * 90),
             policy: Policy::VdnnAll,
+            methods: Methods::Swap,
             page: None,
             trace_digest: trace.digest(),
             model: trace.model(),
@@ -144,6 +146,7 @@ fn enough_memory_costs_nothing() {
             profile: &profile,
             budget: Bytes(trace.peak_bytes().0 * 2),
             policy,
+            methods: Methods::Swap,
             page: None,
             trace_digest: trace.digest(),
             model: trace.model(),

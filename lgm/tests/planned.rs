@@ -8,7 +8,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use lgm::bound::lower_bound_ns;
-use lgm::planner::{PlanError, Planned, Request, plan};
+use lgm::planner::{Methods, PlanError, Planned, Request, plan};
 use lgm::policy::Policy;
 use lgm::profile::{Profile, Profiles};
 use lgm::skeleton::Skeleton;
@@ -51,6 +51,7 @@ fn planned(
         profile,
         budget: Bytes(budget),
         policy,
+        methods: Methods::Swap,
         page: None,
         trace_digest: [0; 32],
         model: "",

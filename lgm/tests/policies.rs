@@ -5,7 +5,7 @@
 use std::fs::File;
 
 use lgm::graph::{Granularity, Graph};
-use lgm::planner::{self, PlanError, Request};
+use lgm::planner::{self, Methods, PlanError, Request};
 use lgm::policy::{Policy, Scheduler, Task, evaluations_max};
 use lgm::profile::Profiles;
 use lgm::queues::Pages;
@@ -46,6 +46,7 @@ fn plans_hold_or_there_is_none() {
                     profile,
                     budget: Bytes(trace.peak_bytes().0 / 100 * percent),
                     policy,
+                    methods: Methods::Swap,
                     page: None,
                     trace_digest: trace.digest(),
                     model: trace.model(),

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use lgm::planner::{Planned, Request, plan, plan_with};
+use lgm::planner::{Methods, Planned, Request, plan, plan_with};
 use lgm::policy::Policy;
 use lgm::profile::Profiles;
 use lgm::skeleton::Skeleton;
@@ -28,6 +28,7 @@ fn planned(trace: &Trace, skeleton: &Skeleton, policy: Policy, tricks: Tricks) -
         profile: profiles.get(DEVICE).expect("built in"),
         budget: Bytes(trace.peak_bytes().0 / 100 * 70),
         policy,
+        methods: Methods::Swap,
         page: None,
         trace_digest: [0; 32],
         model: "",

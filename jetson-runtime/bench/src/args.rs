@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use lgm::planner::Methods;
 use lgm::policy::Policy;
 use vtensor::PageBytes;
 
@@ -166,6 +167,11 @@ pub struct TaskArgs {
     /// What decides which tensors leave and when.
     #[arg(long, value_name = "POLICY", default_value_t = Policy::Vtensor, help = policy_help())]
     pub policy: Policy,
+    /// How room is made: swap (tensors move), recompute (ops run again, nothing moves), or both,
+    /// each where it is faster. Only the policies vtensor and portfolio run ops again [default:
+    /// both; swap on a GPU]
+    #[arg(long, value_name = "METHODS")]
+    pub methods: Option<Methods>,
     /// The page size, a power of two such as 64KiB [default: the device's, or a smaller one where
     /// an op would not fit]
     #[arg(long, value_name = "BYTES", value_parser = value::page_bytes)]
@@ -195,6 +201,7 @@ impl TaskArgs {
             device: "agx_orin".into(),
             budget: BudgetArg::Percent(50.0),
             policy: Policy::Vtensor,
+            methods: None,
             page_bytes: None,
             devices: None,
         }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use lgm::planner::Request;
+use lgm::planner::{Methods, Request};
 use lgm::policy::Policy;
 use lgm::profile::{Profile, Profiles};
 use lgm::skeleton::Skeleton;
@@ -63,12 +63,18 @@ impl Inputs {
 
     /// What to ask the planner.
     #[must_use]
-    pub fn request(&self, policy: Policy, page: Option<PageBytes>) -> Request<'_> {
+    pub fn request(
+        &self,
+        policy: Policy,
+        methods: Methods,
+        page: Option<PageBytes>,
+    ) -> Request<'_> {
         Request {
             skeleton: &self.skeleton,
             profile: &self.profile,
             budget: self.budget,
             policy,
+            methods,
             page,
             trace_digest: self.trace.digest(),
             model: self.trace.model(),

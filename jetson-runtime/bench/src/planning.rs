@@ -100,6 +100,7 @@ pub fn prepare(request: &Request<'_>, peak: Bytes) -> Result<Result<Proven, Brok
 fn report(request: &Request<'_>, peak: Bytes, planned: &planner::Planned) -> PlanReport {
     let plan = &planned.plan;
     let compute_ns = request.skeleton.compute_ns();
+    let recompute_ns = plan.recompute_ns();
     let predicted_ns = planned.timeline.iteration_ns;
     // Without a limit, nothing has to move.
     let bound_ns = match request.policy {
@@ -108,6 +109,7 @@ fn report(request: &Request<'_>, peak: Bytes, planned: &planner::Planned) -> Pla
     };
     PlanReport {
         policy: plan.origin.policy.clone(),
+        methods: request.methods_used().to_string(),
         budget_bytes: request.budget.0,
         peak_bytes: peak.0,
         largest_op_bytes: plan.origin.largest_op.0,
@@ -117,14 +119,14 @@ fn report(request: &Request<'_>, peak: Bytes, planned: &planner::Planned) -> Pla
         bound_ratio: ratio(bound_ns, compute_ns),
         moved_out_bytes: plan.program.moved_out().0,
         moved_in_bytes: plan.program.moved_in().0,
-        stall_s: seconds(predicted_ns.saturating_sub(compute_ns + plan.recompute_ns())),
+        stall_s: seconds(predicted_ns.saturating_sub(compute_ns + recompute_ns)),
+        recompute_s: seconds(recompute_ns),
+        recomputed_bytes: plan.recomputed().0,
         pages: u64::from(plan.program.arena_pages),
         page_bytes: plan.program.page_bytes.get(),
         page_overhead: planned.page_overhead,
         plan_s: 0.0,
         verdict: PlanReport::OK.into(),
-        recompute_s: seconds(plan.recompute_ns()),
-        recomputed_bytes: plan.recomputed().0,
     }
 }
 

@@ -13,6 +13,8 @@ use serde::Serialize;
 pub struct PlanReport {
     /// What chose the moves.
     pub policy: String,
+    /// How room is made: swap, recompute or both.
+    pub methods: String,
     /// The budget that was asked for. Policy `none` does not keep it.
     pub budget_bytes: u64,
     /// Bytes that the step has live at its worst op, without a limit and without rounding.
@@ -25,7 +27,7 @@ pub struct PlanReport {
     pub predicted_s: f64,
     /// `predicted_s` over `compute_s`.
     pub predicted_ratio: f64,
-    /// What no plan of this kind can be below, over `compute_s`.
+    /// What no plan can be below that only moves tensors, over `compute_s`.
     pub bound_ratio: f64,
     /// Bytes that leave in one step.
     pub moved_out_bytes: u64,
@@ -33,6 +35,10 @@ pub struct PlanReport {
     pub moved_in_bytes: u64,
     /// Seconds of one step in which compute waits for copies, as the cost model says.
     pub stall_s: f64,
+    /// Seconds of one step in which ops run again.
+    pub recompute_s: f64,
+    /// Bytes of contents that are made again in one step.
+    pub recomputed_bytes: u64,
     /// Pages of the arena.
     pub pages: u64,
     /// Bytes of each.
@@ -43,10 +49,6 @@ pub struct PlanReport {
     pub plan_s: f64,
     /// `ok`, or the rule that the plan breaks and where.
     pub verdict: String,
-    /// Seconds of one step in which ops run again.
-    pub recompute_s: f64,
-    /// Bytes that are computed again in one step, for an op that reads them.
-    pub recomputed_bytes: u64,
 }
 
 impl PlanReport {
@@ -161,6 +163,7 @@ pub(crate) mod samples {
     pub(crate) fn plan() -> PlanReport {
         PlanReport {
             policy: "vtensor".into(),
+            methods: "both".into(),
             budget_bytes: 1 << 30,
             peak_bytes: 2 << 30,
             largest_op_bytes: 300 << 20,
@@ -171,13 +174,13 @@ pub(crate) mod samples {
             moved_out_bytes: 3 << 28,
             moved_in_bytes: 1 << 28,
             stall_s: 0.0035,
+            recompute_s: 0.001,
+            recomputed_bytes: 5 << 20,
             pages: 512,
             page_bytes: 2 << 20,
             page_overhead: 1.0,
             plan_s: 12.34,
             verdict: "ok".into(),
-            recompute_s: 0.25,
-            recomputed_bytes: 1 << 27,
         }
     }
 
@@ -211,6 +214,7 @@ mod tests {
     fn keys_are_fixed() {
         let fixed = [
             "policy",
+            "methods",
             "budget_bytes",
             "peak_bytes",
             "largest_op_bytes",
@@ -221,13 +225,13 @@ mod tests {
             "moved_out_bytes",
             "moved_in_bytes",
             "stall_s",
+            "recompute_s",
+            "recomputed_bytes",
             "pages",
             "page_bytes",
             "page_overhead",
             "plan_s",
             "verdict",
-            "recompute_s",
-            "recomputed_bytes",
         ];
         let json = to_json(&plan());
         assert_eq!(keys(&json), fixed);

@@ -15,7 +15,7 @@ use std::num::NonZeroU32;
 
 use cuda_model::Control;
 use jetson_runtime::cuda::{Class, Device, Driver, Mechanism};
-use lgm::planner::Request;
+use lgm::planner::{Methods, Request};
 use lgm::policy::Policy;
 use lgm::profile::Profiles;
 use lgm::verify::VerifiedPlan;
@@ -38,6 +38,7 @@ fn plan(name: &str, percent: u64, policy: Policy) -> Option<VerifiedPlan> {
         profile: profiles.get(device).expect("built in"),
         budget: Bytes(trace.peak_bytes().0 / 100 * percent),
         policy,
+        methods: Methods::Swap,
         page: None,
         trace_digest: trace.digest(),
         model: trace.model(),

@@ -14,7 +14,7 @@ use std::env;
 use std::time::Instant;
 
 use jetson_runtime::Spill;
-use lgm::planner::Request;
+use lgm::planner::{Methods, Request};
 use lgm::policy::Policy;
 use lgm::profile::{Profile, Profiles};
 use lgm::skeleton::Skeleton;
@@ -90,6 +90,7 @@ fn plan_and_replay(cell: &Cell<'_>) -> Result<Worked, Fault> {
         profile: cell.profile,
         budget: cell.budget(),
         policy: cell.policy,
+        methods: Methods::Swap,
         page: None,
         trace_digest: cell.trace.digest(),
         model: cell.trace.model(),

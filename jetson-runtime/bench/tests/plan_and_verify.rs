@@ -9,7 +9,7 @@ use support::{Folder, bench, json, text, trace};
 
 const TRACE: &str = "lstm_lm_unrolled_b32_sgdm";
 
-const PLAN_KEYS: [&str; 18] = [
+const PLAN_KEYS: [&str; 16] = [
     "policy",
     "budget_bytes",
     "peak_bytes",
@@ -26,8 +26,6 @@ const PLAN_KEYS: [&str; 18] = [
     "page_overhead",
     "plan_s",
     "verdict",
-    "recompute_s",
-    "recomputed_bytes",
 ];
 
 /// `plan` of the small trace at half of its memory, with more arguments.
@@ -109,7 +107,7 @@ fn keys_and_units_are_fixed() {
         assert_eq!(report["policy"], policy);
         let ratio = number("predicted_s") / number("compute_s");
         assert!((ratio - number("predicted_ratio")).abs() < 1e-9);
-        let stall = number("predicted_s") - number("compute_s") - number("recompute_s");
+        let stall = number("predicted_s") - number("compute_s");
         assert!((stall - number("stall_s")).abs() < 1e-9);
         assert!(
             number("predicted_ratio") >= number("bound_ratio"),

@@ -9,7 +9,7 @@ mod support;
 use std::env;
 
 use jetson_runtime::Spill;
-use lgm::planner::Request;
+use lgm::planner::{Methods, Request};
 use lgm::policy::Policy;
 use lgm::profile::{Profile, Profiles};
 use lgm::synthetic::{Shape, training_step};
@@ -49,6 +49,7 @@ fn work(seed: u64, profiles: &[Profile]) -> Result<Tally, Fault> {
                 profile: &profiles[(pick + index) % profiles.len()],
                 budget,
                 policy,
+                methods: Methods::Swap,
                 page: Some(PageBytes::new(page).expect("a page")),
                 trace_digest: trace.digest(),
                 model: trace.model(),

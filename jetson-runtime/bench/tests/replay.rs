@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use jetson_runtime::Spill;
-use lgm::planner::Request;
+use lgm::planner::{Methods, Request};
 use lgm::policy::Policy;
 use lgm::profile::Profiles;
 use lgm::synthetic::{Shape, training_step};
@@ -40,7 +40,7 @@ fn digest(more: &[&str]) -> String {
     assert_eq!(report["mismatches"], 0, "{more:?}: {report}");
     assert_eq!(report["digests_equal"], true, "{more:?}: {report}");
     let keys = report.as_object().expect("an object").len();
-    assert_eq!(keys, 18 + MORE_KEYS.len(), "{report}");
+    assert_eq!(keys, 16 + MORE_KEYS.len(), "{report}");
     for key in MORE_KEYS {
         assert!(report.get(key).is_some(), "{key} is not in {report}");
     }
@@ -216,6 +216,7 @@ fn small_plan() -> VerifiedPlan {
         profile: profiles.get("rtx3060").expect("built in"),
         budget: Bytes(trace.peak_bytes().0 / 2),
         policy: Policy::Vtensor,
+        methods: Methods::Swap,
         page: Some(PageBytes::new(8 << 10).expect("a page")),
         trace_digest: trace.digest(),
         model: trace.model(),

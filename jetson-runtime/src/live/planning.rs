@@ -4,7 +4,7 @@
 //! for an op is halved until it fits or is the system's.
 
 use lgm::cost::Load;
-use lgm::planner::{self, PlanError, Request};
+use lgm::planner::{self, Methods, PlanError, Request};
 use lgm::policy::Policy;
 use lgm::profile::{Link, Profile, SpillTier};
 use lgm::trace::{MappedSkeleton, Tensor, Trace};
@@ -28,6 +28,7 @@ const PAGE_BYTES_MAX: u64 = 2 << 20;
 pub(super) struct Wish<'a> {
     pub(super) budget: Bytes,
     pub(super) policy: Policy,
+    pub(super) methods: Methods,
     pub(super) page: Option<PageBytes>,
     pub(super) spill: &'a Spill,
     pub(super) link: Link,
@@ -70,6 +71,7 @@ pub(super) fn prove(trace: &Trace, wish: Wish<'_>) -> Result<Proven, String> {
             profile: &profile,
             budget: wish.budget,
             policy: wish.policy,
+            methods: wish.methods,
             page: Some(page),
             trace_digest: trace.digest(),
             model: trace.model(),
@@ -116,6 +118,7 @@ pub fn predict(trace: &Trace, config: &Config) -> Result<u64, String> {
     let wish = Wish {
         budget,
         policy: config.effective_policy(),
+        methods: config.methods,
         page: config.page,
         spill: &config.spill,
         link: config.link.unwrap_or(NOTHING_MOVES),

@@ -163,6 +163,7 @@ impl Runtime {
         let wish = Wish {
             budget: Bytes(self.heap.limit()),
             policy: self.config.effective_policy(),
+            methods: self.config.methods,
             page: self.config.page,
             spill: &self.config.spill,
             link: self.link,

@@ -1,7 +1,7 @@
 //! The plans of the suite: made by hand, and planned from random training steps.
 
 use lgm::plan::Plan;
-use lgm::planner::{self, Request};
+use lgm::planner::{self, Methods, Request};
 use lgm::policy::Policy;
 use lgm::profile::Profiles;
 use lgm::synthetic::{Shape, training_step};
@@ -51,6 +51,7 @@ pub(crate) fn planned(seed: u64, page: u64, policy: Policy, percent: u64) -> Pla
         profile: profiles.get("rtx3060").unwrap(),
         budget: Bytes(trace.peak_bytes().0 * percent / 100),
         policy,
+        methods: Methods::Swap,
         page: Some(PageBytes::new(page).unwrap()),
         trace_digest: trace.digest(),
         model: trace.model(),

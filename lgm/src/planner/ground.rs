@@ -31,10 +31,7 @@ impl Ground {
     pub(super) fn all(request: &Request<'_>, page: PageBytes, tricks: Tricks) -> Vec<Self> {
         let budget_pages = request.budget.0 / page.get();
         let make = |share, loss_max| Self::new(request, page, tricks, (share, loss_max));
-        let (share, first) = best_share(budget_pages, |share| {
-            let ground = make(share, LOSSES[0]);
-            (needed_pages(&ground.graph()), (share, ground))
-        });
+        let (share, first) = Self::best(request, page, tricks);
         let mut all = vec![first];
         if tricks.grounds && shares(request, tricks) {
             let few = (STEPS_MAX / request.skeleton.ops.len()).max(1) - 1;
@@ -45,6 +42,18 @@ impl Ground {
             all.extend(others.filter(|ground| needed_pages(&ground.graph()) <= budget_pages));
         }
         all
+    }
+
+    /// The one that a plan may always stand on.
+    pub(super) fn first(request: &Request<'_>, page: PageBytes, tricks: Tricks) -> Self {
+        Self::best(request, page, tricks).1
+    }
+
+    fn best(request: &Request<'_>, page: PageBytes, tricks: Tricks) -> (u64, Self) {
+        best_share(request.budget.0 / page.get(), |share| {
+            let ground = Self::new(request, page, tricks, (share, LOSSES[0]));
+            (needed_pages(&ground.graph()), (share, ground))
+        })
     }
 
     fn new(

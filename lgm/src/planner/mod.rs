@@ -10,24 +10,30 @@
 //! | `paged` | plans on pages |
 //! | `contiguous` | plans in one contiguous arena |
 //! | `portfolio` | what other policies lead to, where that is faster |
+//! | `methods` | how gaps may be closed |
+//! | `mixed` | plans that run ops again, alone or beside swapping |
 //! | `ground` | what a plan on pages stands on |
 //! | `need` | what an op needs, and why there is no plan |
 
 mod contiguous;
 mod ground;
+mod methods;
+mod mixed;
 mod need;
 mod paged;
 mod portfolio;
 
 use vtensor::{Bytes, PageBytes};
 
+pub use self::methods::{Methods, UnknownMethods};
 pub use self::need::{Need, PlanError};
 use crate::cost::Timeline;
 use crate::demand::peak_bytes;
-use crate::plan::{Origin, Plan};
+use crate::plan::{Origin, Plan, Replays};
 use crate::policy::{self, Policy};
 use crate::profile::Profile;
 use crate::program::Program;
+use crate::recompute::Script;
 use crate::skeleton::Skeleton;
 use crate::tricks::Tricks;
 
@@ -42,12 +48,25 @@ pub struct Request<'a> {
     pub budget: Bytes,
     /// What chooses the moves.
     pub policy: Policy,
+    /// How gaps may be closed. Only the planner's own policies run ops again.
+    pub methods: Methods,
     /// The page size, if not the device's.
     pub page: Option<PageBytes>,
     /// SHA-256 of the trace document.
     pub trace_digest: [u8; 32],
     /// The name of the model.
     pub model: &'a str,
+}
+
+impl Request<'_> {
+    /// How gaps are closed: by copies alone, if the policy is not the planner's own.
+    #[must_use]
+    pub fn methods_used(&self) -> Methods {
+        match self.policy.is_in_pieces() {
+            true => self.methods,
+            false => Methods::Swap,
+        }
+    }
 }
 
 /// A plan with what it cost.
@@ -82,19 +101,33 @@ pub fn plan_with(request: &Request<'_>, tricks: Tricks) -> Result<Planned, PlanE
         return Err(PlanError::Skeleton(nothing.into()));
     }
     let page = request.page.unwrap_or(request.profile.page_bytes);
-    let found = if request.policy.is_contiguous() {
-        contiguous::plan(request, page, u64::MAX)
-    } else {
-        paged::plan(request, page, tricks, u64::MAX)
+    let (found, script) = match request.methods_used() {
+        Methods::Swap => (by_policy(request, page, tricks, u64::MAX)?, None),
+        Methods::Recompute => mixed::recompute(request, page, tricks)?,
+        Methods::Both => mixed::both(request, page, tricks)?,
     };
-    let found = match request.policy {
+    Ok(finish(request, found, script))
+}
+
+/// Plans an iteration as it is, if that takes less than `below_ns`.
+fn by_policy(
+    request: &Request<'_>,
+    page: PageBytes,
+    tricks: Tricks,
+    below_ns: u64,
+) -> Result<Found, PlanError> {
+    let found = if request.policy.is_contiguous() {
+        contiguous::plan(request, page, below_ns)
+    } else {
+        paged::plan(request, page, tricks, below_ns)
+    };
+    match request.policy {
         Policy::Vtensor if tricks.packed => {
             found.map(|found| portfolio::or_packed(request, page, found))
         }
         Policy::Portfolio if tricks.seeds => portfolio::improve(request, page, found),
         _ => found,
-    };
-    Ok(finish(request, found?))
+    }
 }
 
 /// A program, and what is known of it.
@@ -121,8 +154,8 @@ fn op_bytes(skeleton: &Skeleton, op: usize) -> Bytes {
     )
 }
 
-fn finish(request: &Request<'_>, found: Found) -> Planned {
-    let program = found.program;
+fn finish(request: &Request<'_>, found: Found, script: Option<Script>) -> Planned {
+    let mut program = found.program;
     let largest = (0..request.skeleton.ops.len()).map(|op| op_bytes(request.skeleton, op));
     let origin = Origin {
         planner: concat!("lgm ", env!("CARGO_PKG_VERSION")).into(),
@@ -135,6 +168,16 @@ fn finish(request: &Request<'_>, found: Found) -> Planned {
         seed: 0,
         evaluations_max: policy::evaluations_max(request.policy),
     };
+    let (skeleton, replays) = match script {
+        Some(script) => {
+            let steps = program.steps.iter_mut().zip(&script.kinds);
+            steps.for_each(|(step, kind)| step.kind = *kind);
+            let original = request.skeleton.clone();
+            let lives = script.lives;
+            (script.steps, Some(Replays { original, lives }))
+        }
+        None => (request.skeleton.clone(), None),
+    };
     Planned {
         page_overhead: f64::from(program.arena_pages) / f64::from(found.peak_pages.max(1)),
         timeline: found.timeline,
@@ -142,8 +185,8 @@ fn finish(request: &Request<'_>, found: Found) -> Planned {
         plan: Plan {
             origin,
             profile: request.profile.clone(),
-            skeleton: request.skeleton.clone(),
-            replays: None,
+            skeleton,
+            replays,
             program,
         },
     }

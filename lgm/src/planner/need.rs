@@ -35,6 +35,17 @@ pub enum PlanError {
         /// The budget.
         budget: Bytes,
     },
+    /// Running ops again alone does not make do with the budget.
+    #[error(
+        "running ops again alone needs {least} and what rounding to pages takes, the budget is \
+         {budget}. Let the rest move: methods `both`"
+    )]
+    NotByRecompute {
+        /// Bytes live at the worst step when as much as can be is given up.
+        least: Bytes,
+        /// The budget.
+        budget: Bytes,
+    },
     /// Every op fits, but the policy finds no schedule, or its layout does not fit.
     #[error(
         "policy `{policy}` finds no plan for {budget}, though the largest op fits: {need}. Give \

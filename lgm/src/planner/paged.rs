@@ -69,6 +69,14 @@ pub(super) fn plan(
         .plan(request, scheduler, tricks, below_ns)
 }
 
+/// The time of an iteration as the grid of the search makes it out to be, on the first ground.
+pub(super) fn probe(request: &Request<'_>, page: PageBytes, tricks: Tricks) -> Option<u64> {
+    let ground = Ground::first(request, page, tricks);
+    let graph = ground.graph();
+    let stand = Stand::new(request, &ground, &graph).ok()?;
+    Scheduler::new(request.policy, tricks).probe(stand.task(request, 0))
+}
+
 /// A ground, and what follows from it before anything moves.
 struct Stand<'a> {
     ground: &'a Ground,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use lgm::planner::Methods;
 use lgm::policy::Policy;
 use serde::Serialize;
 use vtensor::Bytes;
@@ -30,11 +31,13 @@ pub(super) fn run(json: bool) -> Result<Answer, BenchError> {
     let inputs = Inputs::read(&args.task)?;
     let settings = settings(&args);
     let each = u64::from(args.steps.get()) + 1;
-    let bar = Progress::new("planning and replaying", 4 * each, !json);
+    let bar = Progress::new("planning and replaying", 5 * each, !json);
     let mut runs = Vec::new();
     let mut executed = None;
-    for policy in [Policy::None, Policy::Lru, Policy::Whole, Policy::Vtensor] {
-        let request = inputs.request(policy, args.task.page_bytes);
+    let swap = [Policy::None, Policy::Lru, Policy::Whole, Policy::Vtensor];
+    let swap = swap.map(|policy| (policy, Methods::Swap));
+    for (policy, methods) in swap.into_iter().chain([(Policy::Vtensor, Methods::Both)]) {
+        let request = inputs.request(policy, methods, args.task.page_bytes);
         let Proven { plan, report, .. } =
             planning::prepare(&request, inputs.trace.peak_bytes())?.map_err(|b| b.violation)?;
         bar.advance();
@@ -92,18 +95,30 @@ fn text(
     );
     let _ = writeln!(
         text,
-        "{:<9}{:>12}{:>14}{:>11}{:>8}{:>11}  {:<9}{:>12}  digests",
-        "policy", "memory", "moved a step", "step", "ratio", "stall", "verdict", "wrong bytes"
+        "{:<9}{:>12}{:>14}{:>12}{:>11}{:>8}{:>11}  {:<9}{:>12}  digests",
+        "policy",
+        "memory",
+        "moved a step",
+        "made again",
+        "step",
+        "ratio",
+        "stall",
+        "verdict",
+        "wrong bytes"
     );
     for run in runs {
         let plan = &run.plan;
         let moved = plan.moved_out_bytes + plan.moved_in_bytes;
         let _ = writeln!(
             text,
-            "{:<9}{:>12}{:>14}{:>11}{:>8.3}{:>11}  {:<9}{:>12}  {}",
-            plan.policy,
+            "{:<9}{:>12}{:>14}{:>12}{:>11}{:>8.3}{:>11}  {:<9}{:>12}  {}",
+            match plan.methods.as_str() {
+                "swap" => &plan.policy,
+                methods => methods,
+            },
             Bytes(plan.arena_bytes()).to_string(),
             Bytes(moved).to_string(),
+            Bytes(plan.recomputed_bytes).to_string(),
             Seconds(plan.predicted_s).to_string(),
             plan.predicted_ratio,
             Seconds(plan.stall_s).to_string(),
@@ -129,8 +144,9 @@ fn explanation(args: &ReplayArgs, runs: &[ReplayReport]) -> String {
         "
 What it shows: {shows}.
 none keeps no budget and is the reference; lru moves on demand, whole plans whole tensors,
-both in one contiguous arena; vtensor plans pieces of tensors, on pages. step, ratio and
-stall are the device's, as the cost model predicts; no plan can have a ratio below {bound:.3}.
+both in one contiguous arena; vtensor plans pieces of tensors, on pages; both does, and runs
+cheap ops again where that is faster than moving what they made. step, ratio and stall are
+the device's, as the cost model predicts; moving alone cannot have a ratio below {bound:.3}.
 Wrong bytes were counted by ops that check all that they read; digests compare the executed
 steps with each other.
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use lgm::planner::Methods;
+
 use crate::args::ReplayArgs;
 use crate::commands::Answer;
 use crate::error::BenchError;
@@ -19,7 +21,7 @@ pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
         plan,
         report,
         details,
-    } = prove(args, json)?;
+    } = prove(args, args.task.methods.unwrap_or_default(), json)?;
     let settings = settings(args);
     let bar = Progress::new("training steps", u64::from(args.steps.get()), !json);
     let outcome = replay(plan, &settings, &mut || bar.advance())?;
@@ -44,9 +46,9 @@ pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
 }
 
 /// Reads, plans and proves what is to be replayed, wherever it is executed then.
-pub(super) fn prove(args: &ReplayArgs, json: bool) -> Result<Proven, BenchError> {
+pub(super) fn prove(args: &ReplayArgs, methods: Methods, json: bool) -> Result<Proven, BenchError> {
     let inputs = Inputs::read(&args.task)?.with_link_gbps(args.link_gbps);
-    let request = inputs.request(args.task.policy, args.task.page_bytes);
+    let request = inputs.request(args.task.policy, methods, args.task.page_bytes);
     let _busy = Progress::busy("planning", !json);
     let proven = planning::prepare(&request, inputs.trace.peak_bytes())?;
     Ok(proven.map_err(|broken| broken.violation)?)

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use jetson_runtime::RuntimeError;
 use jetson_runtime::cuda::{Class, CudaError, Device, Driver, Mechanism};
+use lgm::planner::Methods;
 use serde::Serialize;
 use vtensor::Bytes;
 
@@ -64,7 +65,7 @@ pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
         plan,
         report,
         details,
-    } = prove(args, json)?;
+    } = prove(args, args.task.methods.unwrap_or(Methods::Swap), json)?;
     let settings = GpuSettings {
         mechanism: gpu.mechanism,
         force_host_spill: gpu.force_host_spill,

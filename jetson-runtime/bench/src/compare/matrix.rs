@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Instant;
 
 use lgm::bound::lower_bound_ns;
-use lgm::planner::Request;
+use lgm::planner::{Methods, Request};
 use lgm::policy::Policy;
 use lgm::profile::{Profile, Profiles};
 use lgm::skeleton::Skeleton;
@@ -188,6 +188,7 @@ impl<'a> Matrix<'a> {
             profile: &place.profile,
             budget: place.budget,
             policy,
+            methods: Methods::Swap,
             page: self.selection.page,
             trace_digest: trace.digest(),
             model: trace.model(),

@@ -208,7 +208,7 @@ fn median(took: &mut [Duration]) -> Duration {
 mod tests {
     use std::num::NonZeroU32;
 
-    use lgm::planner::{self, Request};
+    use lgm::planner::{self, Methods, Request};
     use lgm::policy::Policy;
     use lgm::profile::Profiles;
     use lgm::synthetic::{Shape, training_step};
@@ -226,6 +226,7 @@ mod tests {
             profile: profiles.get("rtx3060").expect("built in"),
             budget: Bytes(trace.peak_bytes().0 / 2),
             policy: Policy::Vtensor,
+            methods: Methods::Swap,
             page: Some(PageBytes::new(8 << 10).expect("a page")),
             trace_digest: trace.digest(),
             model: trace.model(),

@@ -4,7 +4,7 @@ mod elided;
 mod order;
 
 use lgm::plan::Plan;
-use lgm::planner::{self, Request};
+use lgm::planner::{self, Methods, Request};
 use lgm::policy::Policy;
 use lgm::profile::Profiles;
 use lgm::synthetic::{Shape, training_step};
@@ -37,6 +37,7 @@ fn planned(seed: u64, percent: u64) -> Plan {
         profile: profiles.get("rtx3060").unwrap(),
         budget: Bytes((trace.peak_bytes().0 * percent / 100).max(least)),
         policy: Policy::Vtensor,
+        methods: Methods::Swap,
         page: Some(PageBytes::new(plans::page()).unwrap()),
         trace_digest: trace.digest(),
         model: trace.model(),
