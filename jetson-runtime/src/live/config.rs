@@ -25,6 +25,9 @@ pub struct Config {
     /// begun as such ([`op_begin_replayable`](super::Runtime::op_begin_replayable)), or both, each
     /// where it is faster.
     pub methods: Methods,
+    /// Whether each op that may run again does so once while it is recorded, on copies that are
+    /// taken beside the budget: one that leaves other bits is named, and no program runs it again.
+    pub check_replays: bool,
     /// The page of plans. `None` takes the power of two near 1/1024 of the iteration's peak, and
     /// smaller ones where an op does not fit.
     pub page: Option<PageBytes>,
@@ -66,6 +69,7 @@ impl Default for Config {
             budget: None,
             policy: Policy::Vtensor,
             methods: Methods::default(),
+            check_replays: false,
             page: None,
             spill: Spill::Ram,
             storage: StorageOptions::default(),

@@ -4,6 +4,7 @@
 //! of the program. The first call that is not what was recorded stops the program exactly there
 //! (B4), and the iteration goes on on demand with the same bytes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lgm::trace::Phase;
@@ -71,11 +72,13 @@ impl Runtime {
             });
         } else {
             self.vacate()?;
+            let check = self.config.check_replays && !self.tracks[track].checked;
             self.place = Place::Recording(Recording {
                 track,
                 score: Score::default(),
                 durations_ns: Vec::new(),
                 open: None,
+                once: check.then(BTreeSet::new),
                 seats: Seats::default(),
             });
         }

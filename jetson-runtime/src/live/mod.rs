@@ -26,6 +26,7 @@
 //! | `planning` | from a transcript to a proven plan |
 //! | `program` | a frozen program and how it maps to the application's ops |
 //! | `replays` | ops that may run again |
+//! | `replay_check` | whether an op that runs again leaves the same bits |
 //! | `recovery` | what a program that stops had given up to compute it later |
 //! | `program_file` | a program that is saved and loaded |
 //! | `track` | what is known of one kind of iteration |
@@ -57,6 +58,7 @@ mod program_file;
 mod recording;
 mod recovery;
 mod registry;
+mod replay_check;
 mod replays;
 mod report;
 mod runtime;

@@ -1,12 +1,15 @@
 //! Recording: an iteration on demand, written down as it goes.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::Instant;
 
+use tracing::warn;
 use vtensor::{Mode, limits};
 
 use super::iteration::Place;
 use super::op::{Op, Row};
+use super::replay_check::ReplayCheck;
 use super::replays::Token;
 use super::runtime::Runtime;
 use super::score::{Event, OpEvent, Score, merged, mode_of};
@@ -23,6 +26,8 @@ pub(super) struct Recording {
     pub(super) score: Score,
     pub(super) durations_ns: Vec<u64>,
     pub(super) open: Option<OpenOp>,
+    /// Ops that did not leave the same bits when they ran again; `None`: it is not checked.
+    pub(super) once: Option<BTreeSet<usize>>,
     /// Addresses of its own tensors that keep theirs.
     pub(super) seats: Seats,
 }
@@ -31,6 +36,7 @@ pub(super) struct Recording {
 pub(super) struct OpenOp {
     pub(super) event: OpEvent,
     began: Instant,
+    check: Option<Box<ReplayCheck>>,
 }
 
 impl Runtime {
@@ -81,8 +87,14 @@ impl Runtime {
             });
         }
         if let Place::Recording(recording) = &mut self.place {
+            let check = recording.once.as_ref().and(token);
+            let check = check.map(|token| Box::new(ReplayCheck::new(token, &self.rows)));
             let began = Instant::now();
-            recording.open = Some(OpenOp { event, began });
+            recording.open = Some(OpenOp {
+                event,
+                began,
+                check,
+            });
         }
         compiler_fence(Ordering::SeqCst);
         Ok(Op::new(&self.rows))
@@ -92,6 +104,15 @@ impl Runtime {
     pub(super) fn end_recorded_op(&mut self, open: OpenOp) {
         compiler_fence(Ordering::SeqCst);
         let ns = elapsed_ns(open.began);
+        if let (Some(check), Some(replayer)) = (open.check, &mut self.replayer)
+            && let Err(found) = check.run(&self.rows, replayer)
+            && let Place::Recording(recording) = &mut self.place
+        {
+            let op = &*open.event.name;
+            warn!(op, found, "it cannot run again, whatever it says");
+            let number = recording.durations_ns.len();
+            recording.once.get_or_insert_default().insert(number);
+        }
         self.heap.note_writes(&open.event.merged());
         if let Place::Recording(recording) = &mut self.place {
             recording.durations_ns.push(ns.min(limits::OP_NS_MAX));
@@ -118,9 +139,13 @@ impl Runtime {
             score,
             durations_ns,
             seats,
+            once,
             ..
         } = recording;
         self.tracks[track].note(score, durations_ns);
+        if let Some(once) = once {
+            self.tracks[track].note_check(once);
+        }
         self.tracks[track].seats = seats;
     }
 }

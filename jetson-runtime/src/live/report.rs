@@ -87,6 +87,8 @@ pub struct ProgramReport {
     /// How long ops take that run again in a frozen iteration, as they did when they were recorded,
     /// in nanoseconds.
     pub recompute_ns: Option<u64>,
+    /// Ops that are declared to run again, and did not leave the same bits when that was checked.
+    pub excluded: Vec<String>,
     /// Bytes that a frozen iteration computes again for an op that reads them.
     pub recomputed: Option<Bytes>,
     /// Pages of the program's arena, and their size.

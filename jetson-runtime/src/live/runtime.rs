@@ -287,6 +287,7 @@ impl Runtime {
                 refusal: track.refusal.clone(),
                 compute_ns: track.durations_ns().iter().sum(),
                 predicted_ns: track.program.as_ref().map(|program| program.predicted_ns),
+                excluded: track.excluded(),
                 recompute_ns: plan.map(Plan::recompute_ns),
                 recomputed: plan.map(Plan::recomputed),
                 moved: plan.map(|plan| [plan.program.moved_out(), plan.program.moved_in()]),

@@ -353,6 +353,7 @@ impl Runtime {
             },
             durations_ns,
             open: None,
+            once: None,
             seats,
         });
         lost

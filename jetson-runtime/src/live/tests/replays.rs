@@ -5,7 +5,7 @@ use vtensor::{Bytes, TensorKind};
 use super::{TRAIN, config, unit};
 use crate::error::RuntimeError;
 use crate::live::tests::app::App;
-use crate::live::{Access, Config, Tensor, TensorDesc};
+use crate::live::{Access, Config, Op, Tensor, TensorDesc};
 use lgm::planner::Methods;
 
 const LAYERS: usize = 6;
@@ -165,4 +165,84 @@ fn an_op_that_may_run_again_needs_a_replayer() {
         .map(drop)
         .unwrap_err();
     assert!(matches!(error, RuntimeError::NoReplayer { .. }), "{error}");
+}
+
+/// An op that counts how often it runs, another whose statistic has an influence, and two that are
+/// as they say.
+#[test]
+fn ops_that_leave_other_bits_are_found_and_named() {
+    let mut runtime = crate::live::Runtime::new(Config {
+        check_replays: true,
+        ..recompute()
+    })
+    .unwrap();
+    let mut count = 0_u8;
+    let compute = |kind: usize, count: &mut u8, op: &mut Op<'_>| {
+        let [mut made, mut statistic] = op.views();
+        let value = match kind {
+            0 => {
+                *count += 1;
+                *count
+            }
+            1 => statistic.bytes()[0],
+            _ => 7,
+        };
+        made.bytes_mut().fill(value);
+        statistic.bytes_mut()[0] = statistic.bytes()[0].wrapping_add(1);
+    };
+    let mut again = 100;
+    runtime.set_replayer(move |[kind, _], op| {
+        compute(kind, &mut again, op);
+        Ok(())
+    });
+    let desc = TensorDesc::new("statistic", Bytes(600), TensorKind::Buffer);
+    let statistic = runtime.create(&desc).unwrap();
+    let made = TensorDesc::new("made", Bytes(LAYER * unit()), TensorKind::Activation);
+    for _ in 0..4 {
+        runtime.iteration_begin(TRAIN).unwrap();
+        for (kind, name) in ["counts", "depends", "is sound"].into_iter().enumerate() {
+            let made = runtime.create(&made).unwrap();
+            let accesses = [Access::write(made), Access::read_write(statistic)];
+            let ran = runtime.op_replayable(name, &accesses, [kind, 0], |op| {
+                compute(kind, &mut count, op);
+            });
+            ran.unwrap();
+            runtime.destroy(made).unwrap();
+        }
+        runtime.iteration_end().unwrap();
+    }
+    assert_eq!(runtime.programs()[0].excluded, ["counts", "depends"]);
+    assert_eq!(runtime.stats().frozen_iterations, 2);
+    let mut byte = [0];
+    runtime.read(statistic, 0, &mut byte).unwrap();
+    assert_eq!(byte, [12], "checks change nothing");
+}
+
+/// A tensor that stays in the arena is not in the plan: an op that reads it may run again, one that
+/// changes it may not.
+#[test]
+fn ops_run_again_beside_tensors_that_stay() {
+    let mut app = app(Config {
+        budget: Some(Bytes((4 * LAYER + 28) * unit())),
+        ..recompute()
+    });
+    let weight = app.kept[0];
+    app.runtime.pin(weight).unwrap();
+    for _ in 0..5 {
+        app.iteration(TRAIN, |app| step(app, None));
+    }
+    app.iteration(TRAIN, |app| step(app, Some(14)));
+    app.read_all();
+    let stats = app.runtime.stats();
+    assert!(stats.recomputed > Bytes(0), "{:?}", app.runtime.programs());
+    assert!(app.runtime.divergences()[0].lost.is_empty());
+    let statistic = app.kept[1];
+    app.runtime.pin(statistic).unwrap();
+    let before = app.replays.done.load(std::sync::atomic::Ordering::Relaxed);
+    for _ in 0..4 {
+        app.iteration(TRAIN, |app| step(app, None));
+    }
+    app.read_all();
+    let after = app.replays.done.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(before, after, "every layer changes the statistic");
 }
