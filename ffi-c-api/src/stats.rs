@@ -229,6 +229,13 @@ fn write_report(text: &mut String, runtime: &Runtime) -> std::fmt::Result {
 }
 
 fn write_program(text: &mut String, program: &ProgramReport) -> std::fmt::Result {
+    for op in &program.excluded {
+        writeln!(
+            text,
+            "key {:<8} op {op:?} left other bits when it ran again",
+            program.key
+        )?;
+    }
     write!(text, "key {:<8} ", program.key)?;
     if let (Some((pages, page)), Some([out, r#in])) = (program.arena, program.moved) {
         writeln!(
