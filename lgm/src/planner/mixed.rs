@@ -5,24 +5,29 @@
 //! the grid of the search; the fastest are planned, as any iteration is. What remains idle in them
 //! is swapped, so the two methods share each gap's work as the cost model likes it best.
 //!
-//! Guarantees: with both methods no plan is slower than that of swapping alone, which is made too
-//! unless even its lower bound is slower.
+//! Guarantees: with both methods no plan is slower than that of swapping alone. It is made too,
+//! unless the grid makes it out to be much slower: local search and other layouts have never made
+//! up for so much.
 
-use vtensor::PageBytes;
+use vtensor::{Bytes, PageBytes};
 
 use super::need::PlanError;
 use super::{Found, Request, by_policy, paged};
-use crate::bound::lower_bound_ns;
 use crate::recompute::{Given, History, Script, trajectory};
 use crate::tricks::Tricks;
 
-/// Hundredths of the budget that what is kept may take: the rest is for rounding to pages.
-const FILL: u64 = 97;
+/// Hundredths of the budget that what is kept may take: the rest is for rounding to pages. Where
+/// nothing may move, less is tried too.
+const FILLS: [u64; 4] = [97, 94, 90, 85];
+/// Thousandths of the compute time by which swapping alone may be slower and is good enough.
+const GOOD: u64 = 5;
 /// Scripts that are tried out, and those of them that are planned.
-const TRIED_MAX: usize = 10;
+const TRIED_MAX: usize = 8;
 const PLANNED_MAX: usize = 2;
-/// Hundredths by which a plan may be faster than the grid of the search makes it out to be.
-const BETTER: u64 = 93;
+/// Hundredths of the time that the grid makes out which a plan will take at the least: one that
+/// was tried out like others, and swapping alone, which must not be left out wrongly.
+const BETTER: u64 = 97;
+const MUCH_BETTER: u64 = 70;
 
 /// A program for a script, or for the iteration as it is.
 pub(super) type Mixed = (Found, Option<Script>);
@@ -35,48 +40,49 @@ pub(super) fn both(
 ) -> Result<Mixed, PlanError> {
     let compute_ns = request.skeleton.compute_ns();
     let alone = paged::probe(request, page, tricks);
-    if alone.is_some_and(|ns| ns <= compute_ns + compute_ns / 200) {
-        return by_policy(request, page, tricks, u64::MAX).map(|found| (found, None));
-    }
     let mut best: Option<Mixed> = None;
-    let mut tried: Vec<(u64, Given)> = Vec::new();
-    for given in some(path(request)) {
-        let with = Request {
-            skeleton: &given.script.steps,
-            ..*request
-        };
-        if let Some(ns) = paged::probe(&with, page, tricks) {
+    if alone.is_none_or(|ns| ns > compute_ns + compute_ns / 1000 * GOOD) {
+        for (ns, given) in promising(request, page, tricks) {
+            let below_ns = time_of(best.as_ref());
+            if ns / 100 * BETTER >= below_ns || alone.is_some_and(|alone| ns > alone) {
+                break;
+            }
+            if let Ok(found) = by_policy(&given.as_asked(request), page, tricks, below_ns) {
+                best = Some((found, Some(given.script)));
+            }
+        }
+    }
+    let below_ns = time_of(best.as_ref());
+    match (best, alone) {
+        (Some(best), Some(ns)) if ns / 100 * MUCH_BETTER >= below_ns => Ok(best),
+        (Some(best), _) => {
+            let own = by_policy(request, page, tricks, below_ns);
+            Ok(own.map_or(best, |own| (own, None)))
+        }
+        (None, _) => by_policy(request, page, tricks, u64::MAX).map(|own| (own, None)),
+    }
+}
+
+fn time_of(best: Option<&Mixed>) -> u64 {
+    best.map_or(u64::MAX, |(found, _)| found.iteration_ns())
+}
+
+/// The scripts that the grid of the search makes out to be the fastest, with their times.
+fn promising(request: &Request<'_>, page: PageBytes, tricks: Tricks) -> Vec<(u64, Given)> {
+    let history = History::new(request.skeleton);
+    let budget = request.budget.0 / 100 * FILLS[0];
+    let mut tried = Vec::new();
+    for given in some(trajectory(&history, budget)) {
+        if let Some(ns) = paged::probe(&given.as_asked(request), page, tricks) {
             tried.push((ns, given));
         }
     }
-    tried.sort_by_key(|(ns, given)| (*ns, given.rows.len()));
-    for (ns, given) in tried.into_iter().take(PLANNED_MAX) {
-        let below_ns = best
-            .as_ref()
-            .map_or(u64::MAX, |(found, _)| found.iteration_ns());
-        if ns / 100 * BETTER >= below_ns {
-            break;
-        }
-        let with = Request {
-            skeleton: &given.script.steps,
-            ..*request
-        };
-        if let Ok(found) = by_policy(&with, page, tricks, below_ns) {
-            best = Some((found, Some(given.script)));
-        }
-    }
-    let below_ns = best
-        .as_ref()
-        .map_or(u64::MAX, |(found, _)| found.iteration_ns());
-    let bound_ns = lower_bound_ns(request.skeleton, &request.profile.link, request.budget);
-    let hopeless = alone.is_some_and(|ns| ns / 100 * BETTER >= below_ns) && bound_ns >= below_ns;
-    match best {
-        Some(best) if hopeless => Ok(best),
-        Some(best) => {
-            Ok(by_policy(request, page, tricks, below_ns).map_or(best, |own| (own, None)))
-        }
-        None => by_policy(request, page, tricks, u64::MAX).map(|own| (own, None)),
-    }
+    tried.sort_by_key(|(ns, given): &(u64, Given)| (*ns, given.rows.len()));
+    tried.truncate(PLANNED_MAX);
+    let pruned = tried.into_iter();
+    pruned
+        .map(|(ns, given)| (ns, given.pruned(&history, budget)))
+        .collect()
 }
 
 /// Plans with nothing that moves.
@@ -85,32 +91,37 @@ pub(super) fn recompute(
     page: PageBytes,
     tricks: Tricks,
 ) -> Result<Mixed, PlanError> {
-    let mut path = path(request);
-    let last = path.pop().expect("it begins with nothing given up");
     let history = History::new(request.skeleton);
-    let last = last.pruned(&history, filled(request));
-    let with = Request {
-        skeleton: &last.script.steps,
-        ..*request
-    };
-    let found = by_policy(&with, page, tricks, u64::MAX)?;
-    if found.program.outs.is_empty() && found.program.ins.is_empty() {
-        let script = (!last.rows.is_empty()).then_some(last.script);
-        return Ok((found, script));
+    let mut least = u64::MAX;
+    for fill in FILLS {
+        let budget = request.budget.0 / 100 * fill;
+        let mut path = trajectory(&history, budget);
+        let last = path.pop().expect("it begins with nothing given up");
+        let given = last.pruned(&history, budget);
+        least = least.min(given.memory.peak);
+        if least > request.budget.0 {
+            break;
+        }
+        let found = by_policy(&given.as_asked(request), page, tricks, u64::MAX)?;
+        if found.program.outs.is_empty() && found.program.ins.is_empty() {
+            let script = (!given.rows.is_empty()).then_some(given.script);
+            return Ok((found, script));
+        }
     }
     Err(PlanError::NotByRecompute {
-        least: vtensor::Bytes(last.memory.peak),
+        least: Bytes(least),
         budget: request.budget,
     })
 }
 
-/// From nothing given up to as much as the budget asks for.
-fn path(request: &Request<'_>) -> Vec<Given> {
-    trajectory(&History::new(request.skeleton), filled(request))
-}
-
-fn filled(request: &Request<'_>) -> u64 {
-    request.budget.0 / 100 * FILL
+impl Given {
+    /// The same request for the steps of the script.
+    fn as_asked<'a>(&'a self, request: &Request<'a>) -> Request<'a> {
+        Request {
+            skeleton: &self.script.steps,
+            ..*request
+        }
+    }
 }
 
 /// Some of a path that give something up, the last among them: about equal parts of the excess lie

@@ -1,7 +1,7 @@
 //! Which ops of a trace may run again, by their names.
 //!
-//! In: an op's name as PyTorch writes it, `aten.relu_.default`. Out: whether the op is a function of
-//! what it reads, in the sense of [`crate::skeleton::Op::replayable`]. A trace can say otherwise
+//! In: an op's name as PyTorch writes it, `aten.relu_.default`. Out: whether the op is a function
+//! of what it reads, in the sense of [`crate::skeleton::Op::replayable`]. A trace can say otherwise
 //! for each op with the key `replayable`.
 //!
 //! What is not in the table may not run again. Left out on purpose are:

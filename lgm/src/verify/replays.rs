@@ -2,8 +2,8 @@
 //!
 //! In: the application's iteration, the steps' own, and which tensor each life stands for. Proven
 //! is that every op of the application runs once, in order, on lives that hold the *version* it is
-//! to find, and that an op runs again only where it may, on the versions that it read at first; then
-//! it writes what it wrote at first. A version is counted by writes of the application. V1–V12
+//! to find, and that an op runs again only where it may, on the versions that it read at first;
+//! then it writes what it wrote at first. A version is counted by writes of the application. V1–V12
 //! prove, for the steps as they are, that a life keeps its content; so versions are all that is
 //! left.
 //!
