@@ -128,7 +128,7 @@ impl Script {
             self.note(&accesses);
             self.calls.push(Call::Op(accesses, !random.one_in(3)));
             for at in 0..self.made.len() {
-                if self.made[at].0 && random.one_in(4) {
+                if self.made[at].0 && random.one_in(if random.scale > 1 { 9 } else { 4 }) {
                     self.destroy(at);
                 }
             }

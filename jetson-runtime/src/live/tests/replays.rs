@@ -167,6 +167,36 @@ fn an_op_that_may_run_again_needs_a_replayer() {
     assert!(matches!(error, RuntimeError::NoReplayer { .. }), "{error}");
 }
 
+#[test]
+fn a_program_that_runs_ops_again_is_saved_and_loaded() {
+    let mut recorded = app(recompute());
+    for _ in 0..3 {
+        recorded.iteration(TRAIN, |app| step(app, None));
+    }
+    let file = recorded.runtime.save_plan(TRAIN).unwrap();
+    let mut app = app(recompute());
+    app.runtime.load_plan(TRAIN, &file).unwrap();
+    for _ in 0..3 {
+        app.iteration(TRAIN, |app| step(app, None));
+    }
+    app.read_all();
+    let stats = app.runtime.stats();
+    assert_eq!((stats.recorded_iterations, stats.frozen_iterations), (0, 3));
+    assert!(stats.recomputed > Bytes(0));
+    assert_eq!(app.runtime.save_plan(TRAIN).unwrap(), file);
+    // It was planned for a statistic that moves; the layers would change it twice.
+    let mut pinned = super::replays::app(Config {
+        budget: Some(Bytes((4 * LAYER + 40) * unit())),
+        ..recompute()
+    });
+    pinned.runtime.pin(pinned.kept[1]).unwrap();
+    let error = pinned.runtime.load_plan(TRAIN, &file).unwrap_err();
+    assert!(
+        error.to_string().contains("different iterations"),
+        "{error}"
+    );
+}
+
 /// An op that counts how often it runs, another whose statistic has an influence, and two that are
 /// as they say.
 #[test]
