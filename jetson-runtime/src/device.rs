@@ -1,35 +1,42 @@
 //! The profile of a device: what was found at boot, so that no program has to look again.
 //!
 //! In: the file that `vtensor-bench probe --profile FILE` writes, as a service does at boot. Out:
-//! the link of a folder that was measured, where that holds for this boot of this machine.
+//! the link of a folder that was measured, and the probe of a GPU ([`KnownGpu`]), where they hold
+//! for this boot of this machine.
 //!
 //! Guarantees: a profile of another boot, kernel, machine or version, or one that everybody may
-//! write, is refused with the reason; the runtime then measures by itself. Numbers are kept in
-//! bounds by whoever uses them. Nothing here decides what is correct, only what is planned for.
+//! write, is refused with the reason, and so is a probe of another GPU or driver; the runtime then
+//! measures by itself. Numbers are kept in bounds by whoever uses them. Nothing here decides what
+//! is correct, only what is planned for.
 //!
-//! Limits: a file of at most 64 KiB. *Not here*: measuring ([`crate::storage::probe`]); what the
-//! owner has chosen ([`crate::settings`]).
+//! Limits: a file of at most 64 KiB. *Not here*: measuring ([`crate::storage::probe`],
+//! [`crate::cuda::probe`]); what the owner has chosen ([`crate::settings`]).
+
+mod gpu;
+mod way;
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lgm::profile::Link;
-use nix::sys::utsname::uname;
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 
-use crate::scale::system_page;
+use crate::cuda::probe::{Gpu, Probe};
 use crate::settings::read_at_most;
-use crate::storage::{Integrity, IoPath, StorageOptions, StorageProbe};
+use crate::storage::StorageOptions;
+use crate::system::System;
+
+pub use gpu::{KnownGpu, Source};
+pub use way::MeasuredWay;
+pub(crate) use way::{BPS, link_of};
 
 /// The form of the file.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 /// Bytes of a file with a profile.
 const FILE_BYTES_MAX: u64 = 64 << 10;
-/// What no link is below or above, so that a strange measurement does no harm.
-pub(crate) const BPS: [f64; 2] = [1e6, 1e13];
-const LATENCY_NS_MAX: u64 = 100_000_000;
 
 /// What was found at boot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,48 +49,8 @@ pub struct DeviceProfile {
     pub system: System,
     /// Ways to reach folders for spill files.
     pub storage: Vec<MeasuredWay>,
-}
-
-/// A machine, as long as it is up.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct System {
-    /// The kernel's name for this boot; empty if it has none.
-    pub boot: String,
-    /// The release of the kernel.
-    pub kernel: String,
-    /// The instruction set.
-    pub architecture: String,
-    /// The board, as its device tree or its firmware calls it; empty if neither tells.
-    pub board: String,
-    /// The release of Jetson Linux; empty elsewhere.
-    pub jetson_linux: String,
-    /// The page of the machine.
-    pub page_bytes: u64,
-    /// Memory of the machine; 0 if it does not tell.
-    pub memory_bytes: u64,
-    /// Mappings that the system grants a process; 0 if it does not tell.
-    pub mappings_max: u64,
-}
-
-/// What spilling to a folder achieves in one way.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MeasuredWay {
-    /// The folder.
-    pub folder: PathBuf,
-    /// The number of its file system, valid until the machine is started again.
-    pub file_system: u64,
-    /// How requests reach the disk: `io_uring` or `pread/pwrite`.
-    pub path: String,
-    /// Whether contents are sealed; otherwise they are checked.
-    pub sealed: bool,
-    /// The largest request.
-    pub request_bytes: u32,
-    /// Requests in flight.
-    pub depth: u32,
-    /// Bytes per second out and in.
-    pub bps: [f64; 2],
-    /// Nanoseconds of a copy of one block, out and in.
-    pub latency_ns: [u64; 2],
+    /// GPUs, and what works on them.
+    pub gpus: Vec<Probe>,
 }
 
 /// Why a profile is not used.
@@ -99,7 +66,7 @@ pub enum ProfileRefusal {
     /// It is not a profile of this version.
     #[error("it is no profile of this version: {0}; write it again (vtensor-bench probe)")]
     Form(String),
-    /// It is of another machine or boot.
+    /// It is of another machine, boot or driver.
     #[error(
         "it was written for {what} {found:?}, this is {here:?}; write it again (vtensor-bench \
          probe)"
@@ -112,84 +79,21 @@ pub enum ProfileRefusal {
         /// As it is.
         here: String,
     },
-}
-
-impl System {
-    /// This machine.
-    #[must_use]
-    pub fn here() -> Self {
-        let names = uname();
-        let name = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
-        let of_kernel = |file: &str| text_of(file).parse().unwrap_or(0);
-        let memory = text_of("/proc/meminfo");
-        let memory_kib: Option<u64> = memory
-            .lines()
-            .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB"))
-            .and_then(|kib| kib.trim().parse().ok());
-        let board = match text_of("/proc/device-tree/model") {
-            model if model.is_empty() => text_of("/sys/class/dmi/id/product_name"),
-            model => model,
-        };
-        Self {
-            boot: text_of("/proc/sys/kernel/random/boot_id"),
-            kernel: names
-                .as_ref()
-                .map_or_else(|_| String::new(), |u| name(u.release())),
-            architecture: names.map_or_else(|_| String::new(), |u| name(u.machine())),
-            board,
-            jetson_linux: first_line(&text_of("/etc/nv_tegra_release")).to_owned(),
-            page_bytes: system_page(),
-            memory_bytes: memory_kib.map_or(0, |kib| kib.saturating_mul(1024)),
-            mappings_max: of_kernel("/proc/sys/vm/max_map_count"),
-        }
-    }
-}
-
-impl MeasuredWay {
-    /// What a measurement has found for a folder.
-    ///
-    /// # Errors
-    /// If the folder is gone.
-    pub fn new(
-        folder: &Path,
-        options: &StorageOptions,
-        probe: &StorageProbe,
-    ) -> Result<Self, io::Error> {
-        Ok(Self {
-            folder: folder.into(),
-            file_system: fs::metadata(folder)?.dev(),
-            path: probe.path.into(),
-            sealed: options.integrity == Integrity::Encrypt,
-            request_bytes: probe.request_bytes,
-            depth: options.depth,
-            bps: probe.bps,
-            latency_ns: probe.latency_ns,
-        })
-    }
-
-    /// Whether a spill file with these options, on this file system, goes this way.
-    fn serves(&self, file_system: u64, options: &StorageOptions) -> bool {
-        self.file_system == file_system
-            && self.sealed == (options.integrity == Integrity::Encrypt)
-            && (options.request_bytes).is_none_or(|wanted| wanted == self.request_bytes)
-            && self.depth == options.depth
-            && match options.path {
-                IoPath::Auto => true,
-                IoPath::Uring => self.path == "io_uring",
-                IoPath::Plain => self.path != "io_uring",
-            }
-    }
+    /// It has nothing of this GPU.
+    #[error("it has nothing of the GPU {0}; write it again (vtensor-bench probe)")]
+    NoGpu(String),
 }
 
 impl DeviceProfile {
     /// A profile of this machine.
     #[must_use]
-    pub fn new(system: System, storage: Vec<MeasuredWay>) -> Self {
+    pub fn new(system: System, storage: Vec<MeasuredWay>, gpus: Vec<Probe>) -> Self {
         Self {
             schema: SCHEMA,
             vtensor: env!("CARGO_PKG_VERSION").into(),
             system,
             storage,
+            gpus,
         }
     }
 
@@ -222,6 +126,38 @@ impl DeviceProfile {
         Ok(profile)
     }
 
+    /// The profile at `path`, if there is one of this machine. Whatever else is wrong with it is
+    /// logged, and no error: it saves measurements, and nothing else.
+    pub(crate) fn found(path: Option<&Path>) -> Option<Self> {
+        let path = path?;
+        match Self::read(path, &System::here()) {
+            Ok(profile) => Some(profile),
+            Err(ProfileRefusal::File(error)) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(refusal) => {
+                warn!(profile = %path.display(), "not used: {refusal}");
+                None
+            }
+        }
+    }
+
+    /// What was found about a GPU.
+    ///
+    /// # Errors
+    /// If that is another one, or has another driver now.
+    pub fn gpu(&self, gpu: &Gpu) -> Result<&Probe, ProfileRefusal> {
+        let same = |probe: &&Probe| probe.gpu.name == gpu.name && probe.gpu.uuid == gpu.uuid;
+        let found = self.gpus.iter().find(same);
+        let found = found.ok_or_else(|| ProfileRefusal::NoGpu(gpu.name.clone()))?;
+        if found.gpu.driver_version != gpu.driver_version {
+            return Err(ProfileRefusal::Other {
+                what: "driver",
+                found: found.gpu.driver_version.to_string(),
+                here: gpu.driver_version.to_string(),
+            });
+        }
+        Ok(found)
+    }
+
     /// The link of a folder and the request to use, if a way to its file system was measured that
     /// has these options.
     #[must_use]
@@ -234,33 +170,12 @@ impl DeviceProfile {
     }
 }
 
-/// What a measurement means to the planner.
-pub(crate) fn link_of(bps: [f64; 2], latency_ns: [u64; 2]) -> Link {
-    Link {
-        out_bps: bps[0].clamp(BPS[0], BPS[1]),
-        in_bps: bps[1].clamp(BPS[0], BPS[1]),
-        copy_latency_ns: latency_ns[0].max(latency_ns[1]).min(LATENCY_NS_MAX),
-        // Both directions share the disk and, with encryption, the cores.
-        duplex: false,
-    }
-}
-
-/// A file of the kernel without its ends; empty if it cannot be read.
-fn text_of(file: &str) -> String {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    text.trim_matches(|c: char| c == '\0' || c.is_whitespace())
-        .to_owned()
-}
-
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::storage::{Integrity, IoPath, StorageProbe};
     use crate::tests::disk;
 
     fn way(folder: &Path, path: &'static str, sealed: bool, bps: f64) -> MeasuredWay {
@@ -299,7 +214,7 @@ mod tests {
             way(&disk(), "io_uring", false, 3e9),
         ];
         let here = System::here();
-        let written = DeviceProfile::new(here.clone(), ways);
+        let written = DeviceProfile::new(here.clone(), ways, Vec::new());
         let text = serde_json::to_string(&written).unwrap();
         let read = with_file("good", &text, |path| DeviceProfile::read(path, &here)).unwrap();
         assert_eq!(read, written);
@@ -353,7 +268,7 @@ mod tests {
     fn a_profile_of_anything_else_is_refused_with_the_reason() {
         let here = System::here();
         let text = |system: System| {
-            serde_json::to_string(&DeviceProfile::new(system, Vec::new())).unwrap()
+            serde_json::to_string(&DeviceProfile::new(system, Vec::new(), Vec::new())).unwrap()
         };
         let refused = |text: &str| {
             with_file("bad", text, |path| DeviceProfile::read(path, &here))
@@ -398,8 +313,8 @@ mod tests {
             );
         }
         let good = text(here.clone());
-        let newer = good.replace("\"schema\":1", "\"schema\":2");
-        assert!(refused(&newer).contains("written for form \"2\""));
+        let newer = good.replace("\"schema\":2", "\"schema\":3");
+        assert!(refused(&newer).contains("written for form \"3\""));
         assert!(refused(&good[1..]).contains("no profile of this version"));
         let large = " ".repeat(1 + (64 << 10));
         assert!(
@@ -414,20 +329,5 @@ mod tests {
         assert!(said.contains("everybody may write"), "{said}");
         let missing = DeviceProfile::read(Path::new("/no/such"), &here);
         assert!(matches!(missing, Err(ProfileRefusal::File(_))));
-    }
-
-    #[test]
-    fn strange_numbers_are_kept_in_bounds() {
-        let link = link_of([0.0, f64::INFINITY], [0, u64::MAX]);
-        assert_eq!((link.out_bps, link.in_bps), (1e6, 1e13));
-        assert_eq!(link.copy_latency_ns, LATENCY_NS_MAX);
-    }
-
-    #[test]
-    fn the_machine_is_known() {
-        let here = System::here();
-        assert!(here.page_bytes.is_power_of_two() && here.memory_bytes > here.page_bytes);
-        assert!(!here.kernel.is_empty() && !here.architecture.is_empty());
-        assert_eq!(here, System::here());
     }
 }

@@ -12,6 +12,7 @@
 //! | module | noun |
 //! |---|---|
 //! | [`settings`], [`device`] | what the device's owner has chosen, what its boot has found |
+//! | [`system`] | the machine, as long as it is up |
 //! | [`options`] | what an application may choose |
 //! | [`planned`] | the phase before, and the freeze |
 //! | [`frozen`], [`step`] | the step path |
@@ -94,6 +95,7 @@ pub mod spill;
 pub mod stats;
 pub mod step;
 pub mod storage;
+pub mod system;
 mod table;
 mod tenancy;
 pub mod throttle;
@@ -106,7 +108,7 @@ extern crate self as jetson_runtime;
 #[cfg(test)]
 mod tests;
 
-pub use device::{DeviceProfile, MeasuredWay, System};
+pub use device::{DeviceProfile, KnownGpu, MeasuredWay};
 pub use error::RuntimeError;
 pub use failed::{Failed, StoppedAt, TensorRange};
 pub use failure::{Direction, Failure};
@@ -125,5 +127,6 @@ pub use spill::Spill;
 pub use stats::Stats;
 pub use step::{Accesses, Step};
 pub use storage::{Integrity, IoPath, StorageOptions, StorageProbe};
+pub use system::{L4tRelease, System};
 pub use throttle::Throttle;
 pub use window_map::MapLimits;

@@ -74,6 +74,7 @@ Examples:
   vtensor-bench compare traces/*.json.gz
   vtensor-bench compare resnet50_b32_sgdm --device agx_orin --budget 70%,50% --plot compare.svg
   vtensor-bench compare traces/*.json.gz --policy lru,capuchin-paged,vtensor --csv compare.csv
+  vtensor-bench compare traces/*.json.gz --policy checkpoint,vtensor
 
 A name ending in -paged is the policy on pages, with the planner's own prefetcher; without that
 ending, tensors lie in one contiguous arena and copies in follow the policy's own rule, as
@@ -89,7 +90,8 @@ Examples:
   vtensor-bench probe /var/tmp
       How fast is spilling to that disk?
   vtensor-bench probe --profile /run/vtensor/profile.json
-      What a service does at boot: keep the answer for the spill folder of /etc/vtensor.toml.
+      What a service does at boot: keep the answers for the spill folder of /etc/vtensor.toml and
+      for every GPU.
 
 A folder is measured with 64 MiB of space in about five seconds: a second for each way to reach
 it.";
@@ -134,7 +136,7 @@ pub enum Command {
 #[derive(Clone, Debug, Args)]
 pub struct ProbeArgs {
     /// A folder on the disk in question; with --profile, the spill folder of the settings if none
-    /// is named. Without either, the GPU is probed
+    /// is named. Without either, the GPU is probed, and what is chosen for it is said
     #[arg(value_name = "FOLDER")]
     pub folder: Option<PathBuf>,
     /// Write what was found, with what the machine is, to this file, where the library looks for it
@@ -145,6 +147,9 @@ pub struct ProbeArgs {
     /// Accept a folder whose files are in memory
     #[arg(long)]
     pub memory_backed: bool,
+    /// With --profile, do not look for a GPU
+    #[arg(long, requires = "profile")]
+    pub no_gpu: bool,
     /// About the GPU.
     #[command(flatten)]
     pub gpu: GpuProbeArgs,
@@ -165,8 +170,8 @@ pub struct TaskArgs {
     #[arg(long, value_name = "AMOUNT")]
     pub budget: BudgetArg,
     /// What decides which tensors leave and when.
-    #[arg(long, value_name = "POLICY", default_value_t = Policy::Vtensor, help = policy_help())]
-    pub policy: Policy,
+    #[arg(long, value_name = "POLICY", help = policy_help())]
+    pub policy: Option<Policy>,
     /// How room is made: swap (tensors move), recompute (ops run again, nothing moves), or both,
     /// each where it is faster. Only the policies vtensor and portfolio run ops again [default:
     /// both; swap on a GPU]
@@ -186,13 +191,22 @@ pub struct TaskArgs {
     pub devices: Option<PathBuf>,
 }
 
+/// What decides which tensors leave, unless something else is named.
+const DEFAULT_POLICY: Policy = Policy::Vtensor;
+
 /// The help of `--policy`: the names have one home.
 fn policy_help() -> String {
     let names = Policy::ALL.map(Policy::name).join(", ");
-    format!("What decides which tensors leave and when: {names}")
+    format!("What decides which tensors leave and when: {names} [default: {DEFAULT_POLICY}]")
 }
 
 impl TaskArgs {
+    /// What decides which tensors leave and when.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.policy.unwrap_or(DEFAULT_POLICY)
+    }
+
     /// The task of a run without a command: the built-in trace at half of its memory.
     #[must_use]
     pub fn bundled() -> Self {
@@ -200,7 +214,7 @@ impl TaskArgs {
             trace: trace_file::BUNDLED.into(),
             device: "agx_orin".into(),
             budget: BudgetArg::Percent(50.0),
-            policy: Policy::Vtensor,
+            policy: None,
             methods: None,
             page_bytes: None,
             devices: None,
@@ -257,8 +271,9 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "SCALE", value_parser = value::scale)]
     pub time_scale: Option<f64>,
     /// The speed of the link in both directions, in 10^9 bytes per second, for the plan and for the
-    /// execution, whose copies then take their time on it even without --paced [default: the
-    /// device's for the plan, as fast as it goes for an execution without --paced]
+    /// execution, whose copies then take their time on it even without --paced; on a GPU for the
+    /// plan alone [default: the device's for the plan, as fast as it goes for an execution without
+    /// --paced]
     #[arg(long, value_name = "GBPS", value_parser = value::link_gbps)]
     pub link_gbps: Option<f64>,
 }
@@ -284,6 +299,15 @@ pub struct CompareArgs {
     /// Policies, separated by commas [default: all but none, which the others are compared with]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub policy: Vec<Policy>,
+    /// How vtensor and portfolio make room, separated by commas: a row for each. Their names go on
+    /// with a dash then, as vtensor-both; swap alone is just vtensor
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "swap,recompute,both"
+    )]
+    pub methods: Vec<Methods>,
     /// The page size [default: the device's, or a smaller one where an op would not fit]
     #[arg(long, value_name = "BYTES", value_parser = value::page_bytes)]
     pub page_bytes: Option<PageBytes>,
@@ -339,7 +363,7 @@ mod tests {
             panic!("{cli:?}");
         };
         assert_eq!(plan.task.budget, BudgetArg::Percent(50.0));
-        assert_eq!(plan.task.policy, Policy::Lru);
+        assert_eq!(plan.task.policy(), Policy::Lru);
         assert_eq!(plan.task.page_bytes.map(PageBytes::get), Some(65_536));
         assert_eq!(plan.output, Some("f".into()));
         let line = "x replay t --device d --budget 1GB --spill file:/var/tmp --steps 9 --scale 1/8 \

@@ -19,7 +19,7 @@ use lgm::planner::{Methods, Request};
 use lgm::policy::Policy;
 use lgm::profile::Profiles;
 use lgm::verify::VerifiedPlan;
-use support::{Fault, bench, json, prove, text, traces};
+use support::{Fault, prove, traces};
 use vtensor::Bytes;
 use vtensor_bench::replay::{GpuSettings, replay_on_gpu};
 use vtensor_bench::trace_file;
@@ -125,78 +125,4 @@ fn traces_keep_every_byte_on_every_machine() {
         }
     }
     assert!(replays > 50, "{replays}");
-}
-
-fn library() -> String {
-    let path = cuda_model::library().expect("the model is built with the tests");
-    path.to_str().expect("a plain name").to_owned()
-}
-
-#[test]
-fn the_command_line_replays_and_probes() {
-    let library = library();
-    let mut line = vec![
-        "replay",
-        "resnet50_b32_sgdm",
-        "--device",
-        "rtx3060",
-        "--budget",
-        "50%",
-    ];
-    line.extend(["--scale", "1/512", "--steps", "2", "--backend", "cuda"]);
-    line.extend(["--cuda-library", &library]);
-    let mapped = bench(&line);
-    assert_eq!(mapped.status.code(), Some(1));
-    let said = text(&mapped.stderr);
-    assert!(said.contains("the device has pages of"), "{said}");
-    line.extend([
-        "--mechanism",
-        "packed",
-        "--policy",
-        "whole",
-        "--force-host-spill",
-    ]);
-    let (report, status) = json(&line);
-    assert_eq!(status, Some(0), "{report}");
-    assert_eq!(
-        (&report["mismatches"], &report["mechanism"]),
-        (&0.into(), &"packed".into())
-    );
-    let (probe, status) = json(&["probe", "--cuda-library", &library]);
-    assert_eq!(status, Some(0), "{probe}");
-    assert!(
-        probe["decision"]["budget_bytes"].as_u64() > Some(0),
-        "{probe}"
-    );
-}
-
-#[test]
-fn a_probe_is_kept_and_measured_anew_elsewhere() {
-    let folder = support::Folder::new();
-    let (file, library) = (folder.path("probe.json"), library());
-    let line = ["probe", "--cuda-library", &library, "--cache", &file];
-    let (first, _) = json(&line);
-    let (second, _) = json(&line);
-    assert_eq!(
-        (&first["cached"], &second["cached"]),
-        (&false.into(), &true.into())
-    );
-    assert_eq!(first["probe"]["link"], second["probe"]["link"]);
-    let kept = std::fs::read_to_string(&file).expect("it was written");
-    let other = kept.replace("\"driver_version\":", "\"driver_version\":1");
-    std::fs::write(&file, other).expect("it is ours");
-    let (third, _) = json(&line);
-    assert_eq!(third["cached"], false);
-}
-
-#[test]
-fn without_a_driver_there_is_a_clear_error() {
-    let output = bench(&["probe", "--cuda-library", "/nowhere/libcuda.so.1"]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
-    assert!(
-        said.contains("/nowhere/libcuda.so.1 cannot be opened"),
-        "{said}"
-    );
-    assert!(said.contains("install the driver"), "{said}");
 }

@@ -164,8 +164,7 @@ impl Space {
             self.overlapping(region.start, end).is_none(),
             "regions do not overlap"
         );
-        self.freed
-            .retain(|start, freed| *start >= end || *freed <= region.start);
+        self.forget(region.start, end);
         self.regions.insert(region.start, region);
     }
 
@@ -179,11 +178,20 @@ impl Space {
         last.filter(|region| region.end() > start)
     }
 
-    /// Takes a region out.
+    /// Takes a region out. What was registered is the application's own again, and may be freed and
+    /// used anew without a word to the driver.
     pub(crate) fn remove(&mut self, start: u64) -> Option<Region> {
         let region = self.regions.remove(&start)?;
-        self.freed.insert(region.start, region.end());
+        if region.kind != Kind::Registered {
+            self.freed.insert(region.start, region.end());
+        }
         Some(region)
+    }
+
+    /// These addresses may be the application's from now on.
+    pub(crate) fn forget(&mut self, start: u64, end: u64) {
+        self.freed
+            .retain(|freed, freed_end| *freed >= end || *freed_end <= start);
     }
 
     /// The region that begins at an address.
@@ -367,5 +375,13 @@ mod tests {
         assert_eq!(space.resolve(110, 1, full), Err(Fault::Unknown(110)));
         space.add(Region::whole(Kind::Plain, 108, 500, 1, AllocationId(2)));
         assert_eq!(space.resolve(100, 1, full), Err(Fault::Unknown(100)));
+        space.remove(108);
+        assert!(space.was_freed(108));
+        space.forget(0, 200);
+        assert!(!space.was_freed(108));
+        let registered = Region::whole(Kind::Registered, 100, 100, 10, AllocationId(3));
+        space.add(registered);
+        space.remove(100);
+        assert!(!space.was_freed(100), "it is the application's again");
     }
 }

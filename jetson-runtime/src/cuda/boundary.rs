@@ -60,8 +60,8 @@ impl Frozen {
     /// Gives the program up, after a failure, a divergence or at will, wherever it is (B4): lets
     /// what was enqueued come to an end, and finds out which contents are intact.
     ///
-    /// Where the GPU has failed for good, nothing on it can be read any more, and which copies were
-    /// complete is unknown: then everything is lost.
+    /// Where the GPU has failed for good, nothing on it can be read any more. Where a call failed
+    /// with work under way, which of it was done is unknown. Then everything is lost.
     #[must_use]
     pub fn abandon(self) -> Failed {
         let progress = Progress {
@@ -80,6 +80,7 @@ impl Frozen {
             places: &*parts.backing,
         };
         let segments = match parts.synchronize() {
+            Ok(()) if self.doubt => all_lost(lowered),
             Ok(()) => parts.backing.intact(lowered, progress),
             Err(error) => {
                 tracing::warn!(%error, "the GPU cannot be brought to rest");

@@ -10,10 +10,12 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::device::DeviceFacts;
 
 /// A kind of machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Class {
     /// Integrated, without concurrent access to managed memory.
     A,

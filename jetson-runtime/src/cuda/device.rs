@@ -14,6 +14,7 @@ use vtensor::Bytes;
 
 use super::driver::Driver;
 use super::error::CudaError;
+use super::status::Status;
 use super::symbols::{Handle, Symbols};
 
 /// What a device says about itself. Hints: a small trial call tells more.
@@ -127,6 +128,15 @@ impl Device {
         unsafe { self.calls()?.context_synchronize() }
     }
 
+    /// Brings the device to rest before memory goes that it may use. A call may fail with what
+    /// failed before it, which is told once: so it is tried twice. Where that fails, too, the
+    /// context is lost, and nothing runs.
+    pub(crate) fn rest(&self) {
+        if self.synchronize().is_err() {
+            let _ = self.synchronize();
+        }
+    }
+
     pub(crate) fn number(&self) -> c_int {
         self.inner.device
     }
@@ -145,6 +155,16 @@ impl Device {
     pub(crate) fn last_calls(&self) -> &Symbols {
         let symbols = self.inner.driver.symbols();
         self.calls().unwrap_or(symbols)
+    }
+}
+
+/// Brings a device to rest when it is dropped: before what was made earlier.
+#[derive(Debug)]
+pub(crate) struct Rest<'a>(pub(crate) &'a Device);
+
+impl Drop for Rest<'_> {
+    fn drop(&mut self) {
+        self.0.rest();
     }
 }
 
@@ -167,7 +187,11 @@ impl DeviceFacts {
             Ok(value)
         };
         // A driver that does not know an attribute has not what it is about.
-        let flag = |attribute| matches!(number(attribute), Ok(1..));
+        let known = |attribute, else_value| match number(attribute) {
+            Err(error) if error.status() == Some(Status::INVALID_VALUE) => Ok(else_value),
+            found => found,
+        };
+        let flag = |attribute| known(attribute, 0).map(|value| value > 0);
         let mut name = [0; 256];
         // SAFETY: the target is a local of that size.
         unsafe { symbols.device_name(name.as_mut_ptr(), 256, device) }?;
@@ -177,13 +201,13 @@ impl DeviceFacts {
         let name = unsafe { CStr::from_ptr(name.as_ptr()) };
         let mut uuid = [0; 16];
         // SAFETY: the target is a local of that size.
-        let known = unsafe { symbols.device_uuid(&raw mut uuid, device) }.is_ok();
+        let told = unsafe { symbols.device_uuid(&raw mut uuid, device) }.is_ok();
         let mut bytes = 0;
         // SAFETY: the target is a local.
         unsafe { symbols.device_total_memory(&raw mut bytes, device) }?;
         Ok(Self {
             name: name.to_string_lossy().into_owned(),
-            uuid: match known {
+            uuid: match told {
                 true => uuid.iter().map(|byte| format!("{byte:02x}")).collect(),
                 false => String::new(),
             },
@@ -191,17 +215,17 @@ impl DeviceFacts {
                 number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
                 number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
             ),
-            integrated: flag(Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED),
-            concurrent_managed: flag(Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS),
-            managed: flag(Attribute::CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY),
+            integrated: flag(Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED)?,
+            concurrent_managed: flag(Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)?,
+            managed: flag(Attribute::CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY)?,
             host_page_tables: flag(
                 Attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
-            ),
-            host_register: flag(Attribute::CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED),
+            )?,
+            host_register: flag(Attribute::CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED)?,
             virtual_memory: flag(
                 Attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
-            ),
-            copy_engines: number(Attribute::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT).unwrap_or(1),
+            )?,
+            copy_engines: known(Attribute::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 1)?,
             memory: Bytes(bytes as u64),
         })
     }

@@ -60,7 +60,8 @@ impl Driver {
     /// # Errors
     /// As [`Self::open`].
     pub fn system() -> Result<Self, CudaError> {
-        match std::env::var_os(LIBRARY_VARIABLE) {
+        // Empty is unset: the loader would take the program itself.
+        match std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
             Some(path) => Self::open(Path::new(&path)),
             None => Self::open(Path::new(LIBRARY)),
         }
@@ -81,6 +82,12 @@ impl Driver {
         })?;
         // SAFETY: the library is a driver by the user's word, and types are the documentation's.
         let symbols = unsafe { Symbols::resolve(&library) };
+        if !symbols.init.is_there() {
+            return Err(CudaError::NoDriver {
+                library: path.into(),
+                reason: "it has no cuInit, so it is no driver".into(),
+            });
+        }
         for (name, there) in symbols.all() {
             let symbol = name.to_str().expect("names of functions are ASCII");
             if !there && !OPTIONAL.contains(&symbol) {
@@ -145,6 +152,8 @@ mod tests {
     #[test]
     fn a_library_that_is_no_driver_is_told_by_what_it_lacks() {
         let error = Driver::open(Path::new("libc.so.6")).unwrap_err();
-        assert_eq!(error, CudaError::Missing { symbol: "cuInit" });
+        let text = error.to_string();
+        assert!(text.contains("libc.so.6 cannot be used"), "{text}");
+        assert!(text.contains("no cuInit"), "{text}");
     }
 }

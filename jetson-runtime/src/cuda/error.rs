@@ -10,9 +10,9 @@ use super::status::Status;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
-    /// The driver's library cannot be opened.
+    /// The driver's library cannot be opened, or is none.
     #[error(
-        "the CUDA driver {} cannot be opened: {reason}; install the driver, or name its library",
+        "the CUDA driver {} cannot be used: {reason}; install the driver, or name its library",
         library.display()
     )]
     NoDriver {
@@ -66,7 +66,9 @@ pub enum CudaError {
         granularity: Bytes,
     },
     /// A call before has failed: the program is over.
-    #[error("a call of the driver failed before; abandon the program and save what is intact")]
+    #[error(
+        "a call of the driver failed before; abandon the program and save what is intact, if any"
+    )]
     Over,
 }
 

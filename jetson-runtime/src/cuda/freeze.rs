@@ -8,7 +8,7 @@ use tracing::info;
 use vtensor::TensorId;
 
 use super::class::Class;
-use super::device::Device;
+use super::device::{Device, Rest};
 use super::error::CudaError;
 use super::frozen::{Frozen, Parts, Streams};
 use super::mechanism;
@@ -74,7 +74,8 @@ fn freeze(
         return Err(CudaError::Refused {
             choice: "a spill tier in host memory",
             reason: format!(
-                "{} is of class {class}: it would free nothing; spill to storage, or force it",
+                "{} is of class {class}: it would free nothing, and programs on a GPU cannot \
+                 spill to storage yet; give it a larger budget, or force it",
                 device.facts().name
             ),
         }
@@ -132,14 +133,4 @@ fn freeze(
         mechanism: options.mechanism,
         device: device.clone(),
     }))
-}
-
-/// Waits, when it is dropped, until the device is at rest.
-struct Rest<'a>(&'a Device);
-
-impl Drop for Rest<'_> {
-    fn drop(&mut self) {
-        // Where that fails nothing runs any more.
-        let _ = self.0.synchronize();
-    }
 }

@@ -11,7 +11,9 @@
 //! seen its iteration complete (E5), and for that alone the host ever waits.
 //!
 //! Guarantees: the step path allocates nothing and takes no lock of its own. A failed call ends
-//! the program: every later call answers an error (E6), and what is intact can be saved.
+//! the program: every later call answers an error (E6). A call may also tell of work that was
+//! enqueued before, and whose is not known: so what is intact can be saved if nothing had been
+//! enqueued since the GPU was at rest, or if the program is given up without a failure.
 //!
 //! Limits: not yet captured as a CUDA graph.
 
@@ -88,11 +90,8 @@ impl Parts {
 
 impl Drop for Parts {
     fn drop(&mut self) {
-        // Whatever a stream still does with this memory comes to its end first. Where that fails
-        // the context is lost, and nothing runs any more.
-        for stream in self.streams.each() {
-            let _ = stream.synchronize();
-        }
+        // Whatever a stream still does with this memory comes to its end first.
+        self.streams.each().for_each(Stream::rest);
     }
 }
 
@@ -107,6 +106,10 @@ pub struct Frozen {
     /// The copy whose enqueuing failed, by direction.
     pub(super) torn: [Option<u64>; 2],
     pub(super) over: bool,
+    /// Whether anything may have been enqueued since the GPU was seen at rest.
+    unseen: bool,
+    /// Whether something that was enqueued may have failed.
+    pub(super) doubt: bool,
     pub(super) stats: Stats,
 }
 
@@ -118,6 +121,8 @@ impl Frozen {
             enqueued: course.released,
             torn: [None; 2],
             over: false,
+            unseen: false,
+            doubt: false,
             stats: Stats::default(),
             course,
             parts,
@@ -164,6 +169,7 @@ impl Frozen {
         self.check()?;
         let bound = self.parts.device.calls().map(|_| ());
         self.check_call(bound)?;
+        self.unseen = true;
         let waits = self.parts.waits.steps[self.course.next_step];
         for awaited in [waits.ins, waits.outs].into_iter().flatten() {
             let waited = self.wait(&self.parts.streams.compute, awaited);
@@ -330,7 +336,17 @@ impl Frozen {
     pub fn quiesce(&mut self) -> Result<(), RuntimeError> {
         self.check()?;
         let synchronized = self.parts.synchronize();
-        self.check_call(synchronized)
+        self.check_call(synchronized)?;
+        self.unseen = false;
+        Ok(())
+    }
+
+    /// Takes note that a call of the driver failed that the application made itself: it may have
+    /// told of something that the program had enqueued. The program is over then, and nothing
+    /// that was enqueued since the GPU was at rest is said to be intact.
+    pub fn doubt(&mut self) {
+        self.over = true;
+        self.doubt |= self.unseen;
     }
 
     fn check(&self) -> Result<(), CudaError> {
@@ -340,14 +356,15 @@ impl Frozen {
         }
     }
 
-    /// Notes the end of the program if a call failed.
+    /// Notes the end of the program if a call failed. Which one is not known: a call may tell of
+    /// work that was enqueued long before.
     #[inline]
     pub(super) fn check_call<T>(
         &mut self,
         result: Result<T, CudaError>,
     ) -> Result<T, RuntimeError> {
         if result.is_err() {
-            self.over = true;
+            self.doubt();
         }
         Ok(result?)
     }

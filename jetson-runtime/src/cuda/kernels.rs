@@ -161,7 +161,7 @@ fn blocks(bytes: u64) -> u32 {
 impl Drop for Kernels {
     fn drop(&mut self) {
         // Launches that are under way come to their end first.
-        let _ = self.device.synchronize();
+        self.device.rest();
         // SAFETY: it was loaded here, and nothing of it runs.
         let unloaded = unsafe { self.device.last_calls().module_unload(self.module) };
         if let Err(error) = unloaded {

@@ -112,6 +112,8 @@ names! {
 impl Status {
     /// All went well.
     pub const SUCCESS: Self = Self(0);
+    /// An argument is none that the driver knows.
+    pub const INVALID_VALUE: Self = Self(1);
     /// Memory, or what the driver counts as such, is exhausted.
     pub const OUT_OF_MEMORY: Self = Self(2);
     /// Work is still under way: no error.

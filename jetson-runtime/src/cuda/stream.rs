@@ -67,6 +67,13 @@ impl Stream {
         unsafe { self.device.calls()?.stream_synchronize(self.raw) }
     }
 
+    /// Brings the stream to rest before what it uses goes: as [`Device::rest`].
+    pub(crate) fn rest(&self) {
+        if self.synchronize().is_err() {
+            let _ = self.synchronize();
+        }
+    }
+
     /// Lets later work of this stream wait for what the event recorded last.
     #[inline]
     pub(crate) fn wait(&self, event: Handle) -> Result<(), CudaError> {

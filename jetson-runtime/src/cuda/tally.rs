@@ -63,6 +63,6 @@ impl Tally {
 impl Drop for Tally {
     fn drop(&mut self) {
         // Checks that are under way come to their end first.
-        let _ = self.device.synchronize();
+        self.device.rest();
     }
 }

@@ -56,6 +56,25 @@ pub(crate) fn granularity(device: &Device) -> Result<u64, CudaError> {
     Ok(bytes as u64)
 }
 
+/// Whether the driver has all that pages and windows take, so that what it takes it gives back.
+fn check(device: &Device) -> Result<(), CudaError> {
+    let symbols = device.driver().symbols();
+    for (symbol, there) in [
+        ("cuMemCreate", symbols.page_create.is_there()),
+        ("cuMemRelease", symbols.page_release.is_there()),
+        ("cuMemAddressReserve", symbols.address_reserve.is_there()),
+        ("cuMemAddressFree", symbols.address_free.is_there()),
+        ("cuMemMap", symbols.page_map.is_there()),
+        ("cuMemUnmap", symbols.page_unmap.is_there()),
+        ("cuMemSetAccess", symbols.set_access.is_there()),
+    ] {
+        if !there {
+            return Err(CudaError::Missing { symbol });
+        }
+    }
+    Ok(())
+}
+
 /// Pages of one size.
 #[derive(Debug)]
 pub(crate) struct Pages {
@@ -67,6 +86,7 @@ pub(crate) struct Pages {
 impl Pages {
     /// Takes `count` pages of `page_bytes` bytes, a multiple of the granularity.
     pub(crate) fn new(device: &Device, page_bytes: u64, count: u32) -> Result<Self, CudaError> {
+        check(device)?;
         // What was taken is given back by `drop` if a later page fails.
         let mut pages = Self {
             device: device.clone(),

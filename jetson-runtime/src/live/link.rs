@@ -1,18 +1,17 @@
 //! The link between arena and spill tier, for the planner: given, or found at boot, or measured
 //! once for each directory and process.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lgm::profile::Link;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::config::Config;
 use crate::copier::{Copier, TierCopier, Transfer};
-use crate::device::{BPS, DeviceProfile, ProfileRefusal, System, link_of};
+use crate::device::{BPS, DeviceProfile, link_of};
 use crate::error::RuntimeError;
 use crate::failure::Direction;
 use crate::spill::{Port, Spill, Tier};
@@ -53,22 +52,13 @@ pub(super) const NOTHING_MOVES: Link = Link {
     duplex: true,
 };
 
-/// A directory's link as it was found at boot. Whatever is wrong with the profile is no error: it
-/// saves a measurement, and nothing else.
+/// A directory's link as it was found at boot.
 fn of_profile(directory: &Path, config: &Config) -> Option<(Link, u32)> {
-    let path = config.profile.as_deref()?;
-    let profile = match DeviceProfile::read(path, &System::here()) {
-        Ok(profile) => profile,
-        Err(ProfileRefusal::File(error)) if error.kind() == ErrorKind::NotFound => return None,
-        Err(refusal) => {
-            warn!(profile = %path.display(), "not used: {refusal}");
-            return None;
-        }
-    };
-    let link = profile.link(directory, &config.storage);
+    let path = config.profile.as_deref();
+    let link = DeviceProfile::found(path)?.link(directory, &config.storage);
     match link {
-        Some(link) => info!(profile = %path.display(), ?link, "measured at boot"),
-        None => info!(profile = %path.display(), "it does not have the spill folder"),
+        Some(link) => info!(profile = ?path, ?link, "measured at boot"),
+        None => info!(profile = ?path, "it does not have the spill folder"),
     }
     link
 }
@@ -131,6 +121,7 @@ mod tests {
     use super::*;
     use crate::device::MeasuredWay;
     use crate::storage::StorageProbe;
+    use crate::system::System;
     use crate::tests::disk;
 
     #[test]
@@ -145,7 +136,7 @@ mod tests {
         };
         let way = MeasuredWay::new(&disk(), &StorageOptions::default(), &probe).unwrap();
         let path = disk().join(format!("link-profile-{}", std::process::id()));
-        let mut profile = DeviceProfile::new(System::here(), vec![way]);
+        let mut profile = DeviceProfile::new(System::here(), vec![way], Vec::new());
         let config = Config {
             budget: Some(Bytes(1 << 20)),
             spill: Spill::File(disk()),

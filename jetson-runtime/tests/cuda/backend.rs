@@ -232,7 +232,11 @@ impl Program for OnGpu {
     }
 
     fn wrong(&mut self) -> Result<u64, RuntimeError> {
-        Ok(self.tally.read()?.iter().sum())
+        let read = self.tally.read();
+        if read.is_err() {
+            self.frozen.doubt();
+        }
+        Ok(read?.iter().sum())
     }
 
     fn abandon(self: Box<Self>) -> Failed {

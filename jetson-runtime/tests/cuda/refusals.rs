@@ -1,8 +1,10 @@
 //! What cannot work is refused, with the reason.
 
-use cuda_model::Control;
+use cuda_model::{Control, Failing};
 use jetson_runtime::RuntimeError;
-use jetson_runtime::cuda::{Class, CudaError, Device, Driver, Frozen, Mechanism, Options};
+use jetson_runtime::cuda::{
+    Class, CudaError, Device, DeviceFacts, Driver, Frozen, Mechanism, Options,
+};
 use lgm::plan::Plan;
 use lgm::verify::VerifiedPlan;
 
@@ -129,4 +131,35 @@ fn there_is_no_device_of_that_number() {
         };
         assert_eq!(error, wanted);
     }
+}
+
+#[test]
+fn a_device_is_opened_as_it_is_or_not_at_all() {
+    let control = Control::new("orin").unwrap();
+    let open = || Driver::open(control.path()).and_then(|driver| Device::open(&driver, 0));
+    let start = control.calls("*").unwrap();
+    let facts = open().unwrap().facts().clone();
+    let calls = control.calls("*").unwrap() - start;
+    let mut opened = 0;
+    for nth in 1..=calls {
+        control.reset("orin").unwrap();
+        control.inject("*", nth, Failing::Now, 999).unwrap();
+        match open() {
+            Err(error) => assert_eq!(error.status().map(|status| status.0), Some(999)),
+            Ok(device) => {
+                // Its identity may be unknown, and letting go fails too late to matter.
+                let uuid = device.facts().uuid.clone();
+                assert!(uuid.is_empty() || uuid == facts.uuid);
+                let found = DeviceFacts {
+                    uuid: facts.uuid.clone(),
+                    ..device.facts().clone()
+                };
+                assert_eq!(found, facts, "call {nth}");
+                opened += 1;
+            }
+        }
+        control.clear_faults().unwrap();
+        assert_eq!(control.reports(), Vec::<String>::new(), "call {nth}");
+    }
+    assert!(opened <= 2, "{opened} of {calls}");
 }

@@ -1,4 +1,4 @@
-//! Plans that run ops again, alone or beside swapping.
+//! Plans that run ops again, alone or beside swapping; and checkpointing, a baseline.
 //!
 //! Method: contents are given up in the order of their worth (`recompute`), which gives a path from
 //! swapping alone to recomputing as much as the budget asks for. Scripts along it are tried out by
@@ -13,7 +13,8 @@ use vtensor::{Bytes, PageBytes};
 
 use super::need::PlanError;
 use super::{Found, Request, by_policy, paged};
-use crate::recompute::{Given, History, Script, trajectory};
+use crate::policy::Policy;
+use crate::recompute::{Given, History, Script, segments, trajectory};
 use crate::tricks::Tricks;
 
 /// Hundredths of the budget that what is kept may take: the rest is for rounding to pages. Where
@@ -92,15 +93,42 @@ pub(super) fn recompute(
     tricks: Tricks,
 ) -> Result<Mixed, PlanError> {
     let history = History::new(request.skeleton);
-    let mut least = u64::MAX;
-    for fill in FILLS {
+    let choices = FILLS.iter().map(|fill| {
         let budget = request.budget.0 / 100 * fill;
         let mut path = trajectory(&history, budget);
         let last = path.pop().expect("it begins with nothing given up");
-        let given = last.pruned(&history, budget);
+        last.pruned(&history, budget)
+    });
+    unmoved(request, page, tricks, choices)
+}
+
+/// Plans as checkpointing practice does.
+pub(super) fn checkpoint(
+    request: &Request<'_>,
+    page: PageBytes,
+    tricks: Tricks,
+) -> Result<Mixed, PlanError> {
+    let request = Request {
+        policy: Policy::Vtensor,
+        ..*request
+    };
+    let history = History::new(request.skeleton);
+    let choices = segments(&history, request.budget.0);
+    unmoved(&request, page, tricks, choices)
+}
+
+/// The plan of the first choice with which nothing has to move.
+fn unmoved(
+    request: &Request<'_>,
+    page: PageBytes,
+    tricks: Tricks,
+    choices: impl IntoIterator<Item = Given>,
+) -> Result<Mixed, PlanError> {
+    let mut least = u64::MAX;
+    for given in choices {
         least = least.min(given.memory.peak);
-        if least > request.budget.0 {
-            break;
+        if given.memory.peak > request.budget.0 {
+            continue;
         }
         let found = by_policy(&given.as_asked(request), page, tricks, u64::MAX)?;
         if found.program.outs.is_empty() && found.program.ins.is_empty() {

@@ -59,12 +59,13 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// How gaps are closed: by copies alone, if the policy is not the planner's own.
+    /// How gaps are closed: only the planner's own policies leave that open.
     #[must_use]
     pub fn methods_used(&self) -> Methods {
-        match self.policy.is_in_pieces() {
-            true => self.methods,
-            false => Methods::Swap,
+        match self.policy {
+            Policy::Checkpoint => Methods::Recompute,
+            policy if policy.is_in_pieces() => self.methods,
+            _ => Methods::Swap,
         }
     }
 }
@@ -103,6 +104,9 @@ pub fn plan_with(request: &Request<'_>, tricks: Tricks) -> Result<Planned, PlanE
     let page = request.page.unwrap_or(request.profile.page_bytes);
     let (found, script) = match request.methods_used() {
         Methods::Swap => (by_policy(request, page, tricks, u64::MAX)?, None),
+        Methods::Recompute if request.policy == Policy::Checkpoint => {
+            mixed::checkpoint(request, page, tricks)?
+        }
         Methods::Recompute => mixed::recompute(request, page, tricks)?,
         Methods::Both => mixed::both(request, page, tricks)?,
     };

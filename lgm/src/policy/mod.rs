@@ -87,6 +87,9 @@ pub enum Policy {
     Whole,
     /// The same on pages.
     WholePaged,
+    /// Nothing moves: what lies between checkpoints of the forward pass runs again, or what is cheap
+    /// (Chen et al., *Training Deep Nets with Sublinear Memory Cost*, 2016).
+    Checkpoint,
     /// The planner: pieces of tensors, as many as each step lacks.
     Vtensor,
     /// The planner, and what the published policies choose: whatever is fastest.
@@ -95,7 +98,7 @@ pub enum Policy {
 
 impl Policy {
     /// All policies, each paged one behind its contiguous variant.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::None,
         Self::Lru,
         Self::LruPaged,
@@ -119,6 +122,7 @@ impl Policy {
         Self::G10Paged,
         Self::Whole,
         Self::WholePaged,
+        Self::Checkpoint,
         Self::Vtensor,
         Self::Portfolio,
     ];
@@ -150,6 +154,7 @@ impl Policy {
             Self::G10Paged => "g10-paged",
             Self::Whole => "whole",
             Self::WholePaged => "whole-paged",
+            Self::Checkpoint => "checkpoint",
             Self::Vtensor => "vtensor",
             Self::Portfolio => "portfolio",
         }
@@ -186,13 +191,18 @@ impl Policy {
         matches!(self, Self::Vtensor | Self::Portfolio)
     }
 
-    /// Whether the choice is somebody else's: a baseline that the planner is compared with, as
-    /// published or on pages.
+    /// Whether the choice of what moves is somebody else's: a baseline that the planner is compared
+    /// with, as published or on pages.
     #[must_use]
     pub const fn is_published(self) -> bool {
         !matches!(
             self,
-            Self::None | Self::Whole | Self::WholePaged | Self::Vtensor | Self::Portfolio
+            Self::None
+                | Self::Whole
+                | Self::WholePaged
+                | Self::Checkpoint
+                | Self::Vtensor
+                | Self::Portfolio
         )
     }
 }
@@ -288,9 +298,12 @@ impl Scheduler {
             Policy::NnablaWindowPaged => nnabla::schedules(task),
             Policy::DeepumPaged => deepum::schedules(task),
             Policy::G10Paged => g10::schedules(task),
-            Policy::Whole | Policy::WholePaged | Policy::Vtensor | Policy::Portfolio => {
-                self.search.schedules(task)
-            }
+            // Of what checkpoints leave, nothing has to move.
+            Policy::Whole
+            | Policy::WholePaged
+            | Policy::Checkpoint
+            | Policy::Vtensor
+            | Policy::Portfolio => self.search.schedules(task),
             _ => Ok(self
                 .timed(task)?
                 .into_iter()
@@ -337,7 +350,8 @@ pub fn evaluations_max(policy: Policy) -> u32 {
         | Policy::VdnnAll
         | Policy::VdnnConv
         | Policy::Flashneuron
-        | Policy::Swapadvisor => 1,
+        | Policy::Swapadvisor
+        | Policy::Checkpoint => 1,
         Policy::Capuchin => capuchin::ROUNDS_MAX,
         Policy::Autoswap => autoswap::CHOICES * autoswap::ROUNDS,
         Policy::NnablaWindow => nnabla::CHOICES,

@@ -12,6 +12,7 @@
 //! | `rewrite` | from choices to a script |
 //! | `script` | the steps, their memory and time |
 //! | `greedy` | which contents to give up, in the order of their worth |
+//! | `segments` | what checkpointing practice gives up: a baseline |
 //!
 //! Guarantees: deterministic. A script passes V13 by construction, and is proven nevertheless.
 //!
@@ -22,8 +23,10 @@ mod greedy;
 mod history;
 mod rewrite;
 mod script;
+mod segments;
 
 pub use greedy::{Given, trajectory};
 pub use history::History;
 pub use rewrite::rewrite;
 pub use script::{Memory, Script};
+pub use segments::segments;

@@ -1,5 +1,6 @@
 //! `compare`: every policy on every trace, device and budget, side by side.
 
+use lgm::planner::Methods;
 use lgm::policy::Policy;
 use lgm::profile::Profiles;
 
@@ -19,11 +20,18 @@ pub(super) fn run(args: &CompareArgs, json: bool) -> Result<Answer, BenchError> 
         // Without a limit there is nothing to compare: it is what ratios are over.
         policies.extend(Policy::ALL.into_iter().filter(|p| *p != Policy::None));
     }
+    let methods = distinct(&args.methods);
+    let planners = policies.iter().flat_map(|&policy| {
+        let open = policy.is_in_pieces().then_some(&methods);
+        let open = open.into_iter().flatten().copied();
+        let fixed = (!policy.is_in_pieces()).then_some(Methods::Swap);
+        open.chain(fixed).map(move |methods| (policy, methods))
+    });
     let budgets = distinct(&args.budget);
     let selection = Selection {
         devices: &distinct(&args.device),
         budgets: &budgets,
-        policies: &policies,
+        planners: &planners.collect::<Vec<_>>(),
         page: args.page_bytes,
     };
     let matrix = Matrix::read(&distinct(&args.traces), &profiles, selection)?;

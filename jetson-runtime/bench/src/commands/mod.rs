@@ -5,6 +5,7 @@ mod compare;
 mod plan;
 mod probe;
 mod probe_gpu;
+mod probe_storage;
 mod replay;
 mod replay_gpu;
 mod train;

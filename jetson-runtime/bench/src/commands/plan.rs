@@ -15,7 +15,7 @@ pub(super) fn run(args: &PlanArgs, json: bool) -> Result<Answer, BenchError> {
     let inputs = Inputs::read(&args.task)?;
     let task = &args.task;
     let methods = task.methods.unwrap_or_default();
-    let request = inputs.request(task.policy, methods, task.page_bytes);
+    let request = inputs.request(task.policy(), methods, task.page_bytes);
     let busy = Progress::busy("planning", !json);
     let proven = match planning::prepare(&request, inputs.trace.peak_bytes())? {
         Ok(proven) => proven,

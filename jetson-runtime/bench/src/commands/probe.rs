@@ -1,54 +1,18 @@
-//! `probe`: what spilling to a folder achieves on this machine, and the profile that keeps it.
+//! `probe`: what this machine can do, and the profile that keeps it.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use jetson_runtime::{
-    DeviceProfile, Integrity, IoPath, MeasuredWay, RuntimeError, Settings, StorageOptions,
-    StorageProbe, System, storage,
-};
+use jetson_runtime::cuda::probe::Probe;
+use jetson_runtime::{DeviceProfile, Settings, System};
 use serde::Serialize;
-use vtensor::Bytes;
 
+use super::probe_storage::{ProbeReport, measure, table};
 use super::{Answer, probe_gpu};
 use crate::args::ProbeArgs;
 use crate::error::BenchError;
 use crate::output_file;
 use crate::report::to_json;
-
-/// How long each way is measured.
-const TIME: Duration = Duration::from_secs(1);
-
-/// One way to reach the folder.
-#[derive(Clone, Debug, Serialize)]
-struct Way {
-    path: &'static str,
-    encrypted: bool,
-    /// The smallest request that is nearly as fast as any.
-    request_bytes: u32,
-    out_bytes_per_s: f64,
-    in_bytes_per_s: f64,
-    out_latency_ns: u64,
-    in_latency_ns: u64,
-    /// Over direct requests of 1 MiB with nothing in between.
-    out_over_raw: f64,
-    in_over_raw: f64,
-}
-
-/// What was found.
-#[derive(Clone, Debug, Serialize)]
-struct ProbeReport {
-    folder: PathBuf,
-    depth: u32,
-    raw_out_bytes_per_s: f64,
-    raw_in_bytes_per_s: f64,
-    ways: Vec<Way>,
-    /// Why a way is missing.
-    refused: Vec<String>,
-    /// What limits the folder.
-    limits: Vec<&'static str>,
-}
 
 /// What is said with `--profile`.
 #[derive(Clone, Debug, Serialize)]
@@ -57,6 +21,9 @@ struct ProfileReport<'a> {
     system: &'a System,
     /// Null if there is no spill folder.
     storage: Option<ProbeReport>,
+    gpus: &'a [Probe],
+    /// Why a GPU is missing.
+    gpus_missing: Vec<String>,
 }
 
 pub(super) fn run(args: &ProbeArgs, json: bool) -> Result<Answer, BenchError> {
@@ -69,25 +36,24 @@ pub(super) fn run(args: &ProbeArgs, json: bool) -> Result<Answer, BenchError> {
                 table(&report)
             }
         }
-        (folder, Some(file)) => keep(folder.clone(), file, args.memory_backed, json)?,
+        (_, Some(file)) => keep(args, file, json)?,
         (None, None) => return probe_gpu::run(&args.gpu, json),
     };
     Ok(Answer { text, good: true })
 }
 
 /// Measures and writes the profile.
-fn keep(
-    folder: Option<PathBuf>,
-    file: &Path,
-    memory_backed: bool,
-    json: bool,
-) -> Result<String, BenchError> {
+fn keep(args: &ProbeArgs, file: &Path, json: bool) -> Result<String, BenchError> {
     let settings = Settings::load()?;
-    let memory_backed = memory_backed || settings.storage().memory_backed;
-    let folder = folder.or_else(|| settings.spill_folder());
+    let memory_backed = args.memory_backed || settings.storage().memory_backed;
+    let folder = args.folder.clone().or_else(|| settings.spill_folder());
     let measured = folder.map(|folder| measure(&folder, memory_backed));
     let (storage, ways) = measured.transpose()?.unzip();
-    let profile = DeviceProfile::new(System::here(), ways.unwrap_or_default());
+    let (gpus, gpus_missing) = match args.no_gpu {
+        true => (Vec::new(), vec!["it was not looked for".into()]),
+        false => probe_gpu::all(&args.gpu)?,
+    };
+    let profile = DeviceProfile::new(System::here(), ways.unwrap_or_default(), gpus);
     let failed = |source| BenchError::File {
         path: file.into(),
         source,
@@ -97,141 +63,32 @@ fn keep(
         profile: file,
         system: &profile.system,
         storage,
+        gpus: &profile.gpus,
+        gpus_missing,
     };
-    if json {
-        return Ok(to_json(&report));
-    }
+    Ok(match json {
+        true => to_json(&report),
+        false => text(&report),
+    })
+}
+
+fn text(report: &ProfileReport<'_>) -> String {
     let mut text = match &report.storage {
         Some(storage) => table(storage),
         None => "No disk was measured: no folder was named, and the settings have no spill_dir.\n"
             .to_owned(),
     };
     // Writing to a string cannot fail.
+    for probe in report.gpus {
+        let _ = writeln!(text, "GPU: {}, class {}", probe.gpu, probe.class);
+    }
+    for reason in &report.gpus_missing {
+        let _ = writeln!(text, "No GPU was probed: {reason}");
+    }
     let _ = writeln!(
         text,
         "kept in {} until this machine is started again",
-        file.display()
+        report.profile.display()
     );
-    Ok(text)
-}
-
-/// Measures every way to reach a folder; the one that the runtime prefers is the first.
-fn measure(
-    folder: &Path,
-    memory_backed: bool,
-) -> Result<(ProbeReport, Vec<MeasuredWay>), BenchError> {
-    let defaults = StorageOptions::default();
-    let mut report = ProbeReport {
-        folder: folder.into(),
-        depth: defaults.depth,
-        raw_out_bytes_per_s: 0.0,
-        raw_in_bytes_per_s: 0.0,
-        ways: Vec::new(),
-        refused: Vec::new(),
-        limits: Vec::new(),
-    };
-    let mut ways = Vec::new();
-    for path in [IoPath::Uring, IoPath::Plain] {
-        for integrity in [Integrity::Encrypt, Integrity::Checksum] {
-            let options = StorageOptions {
-                integrity,
-                path,
-                memory_backed,
-                ..defaults
-            };
-            match storage::probe(folder, &options, TIME) {
-                Ok(probe) => {
-                    report.note(&probe, integrity);
-                    let way = MeasuredWay::new(folder, &options, &probe);
-                    ways.push(way.map_err(|source| BenchError::File {
-                        path: folder.into(),
-                        source,
-                    })?);
-                }
-                // Kernels may forbid the ring; whatever else fails, fails for every way.
-                Err(error @ RuntimeError::System { .. }) if path == IoPath::Uring => {
-                    report.refused.push(error.to_string());
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-    Ok((report, ways))
-}
-
-impl ProbeReport {
-    fn note(&mut self, probe: &StorageProbe, integrity: Integrity) {
-        // The best that the disk has shown is what each way is compared with.
-        self.raw_out_bytes_per_s = self.raw_out_bytes_per_s.max(probe.raw_bps[0]);
-        self.raw_in_bytes_per_s = self.raw_in_bytes_per_s.max(probe.raw_bps[1]);
-        self.limits.clone_from(&probe.limits);
-        self.ways.push(Way {
-            path: probe.path,
-            encrypted: integrity == Integrity::Encrypt,
-            request_bytes: probe.request_bytes,
-            out_bytes_per_s: probe.bps[0],
-            in_bytes_per_s: probe.bps[1],
-            out_latency_ns: probe.latency_ns[0],
-            in_latency_ns: probe.latency_ns[1],
-            out_over_raw: probe.bps[0] / probe.raw_bps[0],
-            in_over_raw: probe.bps[1] / probe.raw_bps[1],
-        });
-    }
-}
-
-fn table(report: &ProbeReport) -> String {
-    let gb = |bps: f64| format!("{:.2} GB/s", bps / 1e9);
-    let mut text = format!(
-        "{}: {} requests in flight, each of the size that was measured to do; a copy of 8 MiB at a \
-         time.\n\n",
-        report.folder.display(),
-        report.depth
-    );
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        text,
-        "{:<14}{:<10}{:>10}{:>12}{:>12}{:>12}{:>12}{:>14}{:>14}",
-        "path",
-        "sealed",
-        "request",
-        "out",
-        "in",
-        "out, 4 KiB",
-        "in, 4 KiB",
-        "out over raw",
-        "in over raw"
-    );
-    for way in &report.ways {
-        let us = |ns: u64| format!("{} µs", ns / 1000);
-        let _ = writeln!(
-            text,
-            "{:<14}{:<10}{:>10}{:>12}{:>12}{:>12}{:>12}{:>14.2}{:>14.2}",
-            way.path,
-            if way.encrypted { "AES-256" } else { "CRC-32C" },
-            Bytes(way.request_bytes.into()).to_string(),
-            gb(way.out_bytes_per_s),
-            gb(way.in_bytes_per_s),
-            us(way.out_latency_ns),
-            us(way.in_latency_ns),
-            way.out_over_raw,
-            way.in_over_raw,
-        );
-    }
-    let _ = writeln!(
-        text,
-        "{:<34}{:>12}{:>12}\n\nraw: direct requests of 1 MiB, one after the other, right after \
-         each way; above is the best.",
-        "raw",
-        gb(report.raw_out_bytes_per_s),
-        gb(report.raw_in_bytes_per_s)
-    );
-    for line in report
-        .refused
-        .iter()
-        .map(String::as_str)
-        .chain(report.limits.iter().copied())
-    {
-        let _ = writeln!(text, "{line}");
-    }
     text
 }

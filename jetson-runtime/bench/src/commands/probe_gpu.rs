@@ -1,73 +1,38 @@
 //! `probe` without a folder: what the GPU of this machine is, what works on it, and what is chosen.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 use jetson_runtime::RuntimeError;
-use jetson_runtime::cuda::probe::{Choices, Decision, Probe, SpillPlace, System, Validity};
+use jetson_runtime::cuda::probe::{Choices, Decision, Probe, Room, SpillPlace};
+use jetson_runtime::cuda::{CudaError, Device, Driver};
 use serde::Serialize;
 use vtensor::Bytes;
 
 use super::Answer;
-use super::replay_gpu::open;
 use crate::args::{GpuProbeArgs, SpillPlaceArg};
 use crate::error::BenchError;
-use crate::output_file;
 use crate::report::to_json;
 
 /// What is said.
 #[derive(Clone, Debug, Serialize)]
 struct GpuProbeReport {
     probe: Probe,
-    /// Whether it was read from a file, not measured now.
-    cached: bool,
+    room: Room,
     decision: Decision,
 }
 
-pub(super) fn run(args: &GpuProbeArgs, json: bool) -> Result<Answer, BenchError> {
-    let device = open(args.cuda_library.as_deref(), args.device_ordinal);
-    let device = device.map_err(RuntimeError::from)?;
-    let system = System::here();
-    let validity = Validity::of(&device, &system);
-    let known = args
-        .cache
-        .as_deref()
-        .and_then(|path| cached(path, &validity));
-    let cached = known.is_some();
-    let probe = match known {
-        // What was measured holds; memory changes all the time.
-        Some(probe) => {
-            let (free, _) = device.memory().map_err(RuntimeError::from)?;
-            Probe {
-                free_bytes: free.0,
-                system,
-                ..probe
-            }
-        }
-        None => Probe::of(&device, system).map_err(RuntimeError::from)?,
-    };
-    if let (Some(path), false) = (&args.cache, cached) {
-        let written = output_file::write(path, to_json(&probe).as_bytes());
-        written.map_err(|source| BenchError::File {
-            path: path.clone(),
-            source,
-        })?;
+/// Opens the driver that the command line names, or the system's.
+pub(super) fn driver(library: Option<&Path>) -> Result<Driver, CudaError> {
+    match library {
+        Some(path) => Driver::open(path),
+        None => Driver::system(),
     }
-    let choices = Choices {
-        mechanism: args.mechanism,
-        spill: args.gpu_spill.map(|spill| match spill {
-            SpillPlaceArg::Host => SpillPlace::Host,
-            SpillPlaceArg::Storage => SpillPlace::Storage,
-        }),
-        budget: None,
-    };
-    let decision = Decision::of(&probe, &choices).map_err(RuntimeError::from)?;
-    let report = GpuProbeReport {
-        probe,
-        cached,
-        decision,
-    };
+}
+
+/// Probes the GPU that the command line names, and decides.
+pub(super) fn run(args: &GpuProbeArgs, json: bool) -> Result<Answer, BenchError> {
+    let report = report(args).map_err(RuntimeError::from)?;
     let text = if json {
         to_json(&report)
     } else {
@@ -76,16 +41,75 @@ pub(super) fn run(args: &GpuProbeArgs, json: bool) -> Result<Answer, BenchError>
     Ok(Answer { text, good: true })
 }
 
-/// A probe from a file, if it is of this machine. Any other file is measured anew and replaced.
-fn cached(path: &Path, validity: &Validity) -> Option<Probe> {
-    let probe: Probe = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-    (probe.validity == *validity).then_some(probe)
+fn report(args: &GpuProbeArgs) -> Result<GpuProbeReport, CudaError> {
+    let driver = driver(args.cuda_library.as_deref())?;
+    let device = Device::open(&driver, args.device_ordinal.unwrap_or(0))?;
+    let choices = Choices {
+        mechanism: args.mechanism,
+        spill: args.gpu_spill.map(|spill| match spill {
+            SpillPlaceArg::Host => SpillPlace::Host,
+            SpillPlaceArg::Storage => SpillPlace::Storage,
+        }),
+        budget: args.gpu_budget,
+    };
+    let probe = Probe::of(&device)?;
+    let room = Room::now(&device)?;
+    Ok(GpuProbeReport {
+        decision: Decision::of(&probe, &room, &choices)?,
+        probe,
+        room,
+    })
+}
+
+/// Probes every GPU, or the one that the command line names; and why one is missing.
+///
+/// # Errors
+/// If something was named that is not there.
+pub(super) fn all(args: &GpuProbeArgs) -> Result<(Vec<Probe>, Vec<String>), BenchError> {
+    let named = args.cuda_library.is_some() || args.device_ordinal.is_some();
+    let probed = driver(args.cuda_library.as_deref()).and_then(|driver| {
+        let ordinals = match args.device_ordinal {
+            Some(ordinal) => ordinal..ordinal + 1,
+            None => 0..driver.devices()?,
+        };
+        let probe = |ordinal| Probe::of(&Device::open(&driver, ordinal)?);
+        Ok(ordinals.map(probe).collect::<Vec<_>>())
+    });
+    let probed = match probed {
+        Err(error) if named => return Err(RuntimeError::from(error).into()),
+        Err(error) => vec![Err(error)],
+        Ok(probed) => probed,
+    };
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for probe in probed {
+        match probe {
+            Ok(probe) => found.push(probe),
+            Err(error) if named => return Err(RuntimeError::from(error).into()),
+            Err(error) => missing.push(error.to_string()),
+        }
+    }
+    Ok((found, missing))
+}
+
+/// What was chosen and why, as rows of a table.
+pub(super) fn rows(decision: &Decision) -> Vec<(&'static str, String)> {
+    let spill = match decision.spill {
+        SpillPlace::Host => "host memory",
+        SpillPlace::Storage => "storage",
+    };
+    let budget = Bytes(decision.budget_bytes);
+    let chosen = format!("{}, spilling to {spill}, {budget}", decision.mechanism);
+    let mut rows = vec![("chosen", chosen)];
+    let because = |reason: &String| ("because", reason.clone());
+    rows.extend(decision.reasons.iter().map(because));
+    rows.extend((decision.warnings.iter()).map(|warning| ("warning", warning.clone())));
+    rows
 }
 
 fn table(report: &GpuProbeReport) -> String {
     let GpuProbeReport {
         probe,
-        cached,
+        room,
         decision,
     } = report;
     let mut text = String::new();
@@ -94,21 +118,17 @@ fn table(report: &GpuProbeReport) -> String {
         let _ = writeln!(text, "{name:<14}{value}");
     };
     let (major, minor) = probe.compute;
-    let driver = probe.validity.driver_version;
     row(
         "device",
         format!(
-            "{}, compute {major}.{minor}, driver of CUDA {}.{}, {} copy engines",
-            probe.validity.device,
-            driver / 1000,
-            driver % 1000 / 10,
-            probe.copy_engines
+            "{}, compute {major}.{minor}, copy engines: {}",
+            probe.gpu, probe.copy_engines
         ),
     );
-    row("class", format!("{}: {}", probe.class, probe.class_means));
-    let (free, all) = (Bytes(probe.free_bytes), Bytes(probe.memory_bytes));
+    row("class", probe.class.to_string());
+    let (free, all) = (Bytes(room.free_bytes), Bytes(probe.memory_bytes));
     row("memory", format!("{free} free of {all}"));
-    if let Some(release) = probe.system.l4t {
+    if let Some(release) = room.l4t {
         row("L4T", release.to_string());
     }
     for trial in &probe.trials {
@@ -129,26 +149,8 @@ fn table(report: &GpuProbeReport) -> String {
         }
         row("link", value);
     }
-    if *cached {
-        row(
-            "",
-            "from the file; it is of this device, driver and kernel".into(),
-        );
-    }
-    let spill = match decision.spill {
-        SpillPlace::Host => "host memory",
-        SpillPlace::Storage => "storage",
-    };
-    let budget = Bytes(decision.budget_bytes);
-    row(
-        "chosen",
-        format!("{}, spilling to {spill}, {budget}", decision.mechanism),
-    );
-    for reason in &decision.reasons {
-        row("because", reason.clone());
-    }
-    for warning in &decision.warnings {
-        row("warning", warning.clone());
+    for (name, value) in rows(decision) {
+        row(name, value);
     }
     text
 }

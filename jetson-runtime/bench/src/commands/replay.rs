@@ -14,6 +14,7 @@ use crate::replay::{Outcome, Settings, replay};
 use crate::report::{ReplayReport, to_json};
 use crate::text::Seconds;
 use crate::watch::SLACK_BYTES;
+use lgm::policy::Policy;
 use vtensor::Bytes;
 
 pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
@@ -21,7 +22,12 @@ pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
         plan,
         report,
         details,
-    } = prove(args, args.task.methods.unwrap_or_default(), json)?;
+    } = prove(
+        args,
+        args.task.policy(),
+        args.task.methods.unwrap_or_default(),
+        json,
+    )?;
     let settings = settings(args);
     let bar = Progress::new("training steps", u64::from(args.steps.get()), !json);
     let outcome = replay(plan, &settings, &mut || bar.advance())?;
@@ -46,9 +52,14 @@ pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
 }
 
 /// Reads, plans and proves what is to be replayed, wherever it is executed then.
-pub(super) fn prove(args: &ReplayArgs, methods: Methods, json: bool) -> Result<Proven, BenchError> {
+pub(super) fn prove(
+    args: &ReplayArgs,
+    policy: Policy,
+    methods: Methods,
+    json: bool,
+) -> Result<Proven, BenchError> {
     let inputs = Inputs::read(&args.task)?.with_link_gbps(args.link_gbps);
-    let request = inputs.request(args.task.policy, methods, args.task.page_bytes);
+    let request = inputs.request(policy, methods, args.task.page_bytes);
     let _busy = Progress::busy("planning", !json);
     let proven = planning::prepare(&request, inputs.trace.peak_bytes())?;
     Ok(proven.map_err(|broken| broken.violation)?)

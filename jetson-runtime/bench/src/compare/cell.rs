@@ -1,7 +1,21 @@
 //! What one policy came to in one cell.
 
+use lgm::planner::Methods;
 use lgm::policy::Policy;
 use serde::Serialize;
+
+/// The planner by the methods that it uses, as in [`Cell::policy`].
+pub(super) const SWAP: &str = Policy::Vtensor.name();
+pub(super) const RECOMPUTE: &str = "vtensor-recompute";
+pub(super) const BOTH: &str = "vtensor-both";
+
+/// What a policy with its methods is called. With swapping alone it has its own name.
+pub(super) fn label(policy: Policy, methods: Methods) -> String {
+    match methods {
+        Methods::Swap => policy.name().into(),
+        methods => format!("{policy}-{methods}"),
+    }
+}
 
 /// What one policy came to with one trace, device and budget. Keys and units are fixed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -14,7 +28,7 @@ pub struct Cell {
     pub budget_fraction: f64,
     /// The budget.
     pub budget_bytes: u64,
-    /// The policy.
+    /// The policy; behind a dash, how else than by swapping it makes room.
     pub policy: String,
     /// Whether the policy found a plan, and it holds.
     pub feasible: bool,
@@ -28,6 +42,10 @@ pub struct Cell {
     pub moved_out_bytes: Option<u64>,
     /// Bytes that return in one step.
     pub moved_in_bytes: Option<u64>,
+    /// Seconds of one step in which ops run again.
+    pub recompute_s: Option<f64>,
+    /// Bytes of contents that are made again in one step.
+    pub recomputed_bytes: Option<u64>,
     /// Pages of the arena over the fewest that any layout of the schedule could use.
     pub page_overhead: Option<f64>,
     /// Seconds that planning took, the proof not included.
@@ -44,7 +62,8 @@ impl Cell {
     /// hold. That another policy finds none is a result like others.
     #[must_use]
     pub fn is_failure(&self) -> bool {
-        self.broken || (self.policy == Policy::Vtensor.name() && !self.feasible)
+        let ours = [SWAP, BOTH].contains(&self.policy.as_str());
+        self.broken || (ours && !self.feasible)
     }
 
     /// The highest known bound on the time of any plan here.
@@ -89,6 +108,8 @@ pub(crate) fn sample(trace: &str, policy: &str, ratio: Option<f64>) -> Cell {
         lp_bound_ratio: None,
         moved_out_bytes: ratio.map(|_| 10),
         moved_in_bytes: ratio.map(|_| 20),
+        recompute_s: ratio.map(|_| 0.25),
+        recomputed_bytes: ratio.map(|_| 30),
         page_overhead: ratio.map(|_| 1.0),
         plan_s: 0.5,
         verdict: ratio.map_or("no, \"none\"".into(), |_| "ok".into()),

@@ -10,13 +10,14 @@ use super::Cell;
 pub fn csv(cells: &[Cell]) -> String {
     let mut text = String::from(
         "trace,device,budget_fraction,budget_bytes,policy,feasible,ratio,bound_ratio,\
-         lp_bound_ratio,moved_out_bytes,moved_in_bytes,page_overhead,plan_s,verdict\n",
+         lp_bound_ratio,moved_out_bytes,moved_in_bytes,recompute_s,recomputed_bytes,\
+         page_overhead,plan_s,verdict\n",
     );
     for cell in cells {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{},{},{:.6},{},{},{},{},{:.6},{},{},{},{},{:.6},{}",
+            "{},{},{:.6},{},{},{},{},{:.6},{},{},{},{},{},{},{:.6},{}",
             quoted(&cell.trace),
             quoted(&cell.device),
             cell.budget_fraction,
@@ -28,6 +29,8 @@ pub fn csv(cells: &[Cell]) -> String {
             number(cell.lp_bound_ratio),
             count(cell.moved_out_bytes),
             count(cell.moved_in_bytes),
+            number(cell.recompute_s),
+            count(cell.recomputed_bytes),
             number(cell.page_overhead),
             cell.plan_s,
             quoted(&cell.verdict),
@@ -69,11 +72,13 @@ mod tests {
         }
         assert_eq!(
             lines.next(),
-            Some("a,d,0.500000,1000,lru,true,2.000000,1.000000,,10,20,1.000000,0.500000,ok")
+            Some(
+                "a,d,0.500000,1000,lru,true,2.000000,1.000000,,10,20,0.250000,30,1.000000,0.500000,ok"
+            )
         );
         assert_eq!(
             lines.next(),
-            Some("b,d,0.500000,1000,lru,false,,1.000000,,,,,0.500000,\"no, \"\"none\"\"\"")
+            Some("b,d,0.500000,1000,lru,false,,1.000000,,,,,,,0.500000,\"no, \"\"none\"\"\"")
         );
     }
 }

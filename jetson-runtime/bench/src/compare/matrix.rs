@@ -1,6 +1,6 @@
 //! All cells, on all cores.
 //!
-//! In: traces, devices, budgets and policies. Out: a [`Cell`] for each policy in each cell, in that
+//! In: traces, devices, budgets and planners. Out: a [`Cell`] for each planner in each cell, in that
 //! order, whatever the number of cores. Budgets below 1.25 times the largest op are left out: there
 //! nearly everything has to leave, whatever the policy.
 
@@ -16,11 +16,11 @@ use lgm::policy::Policy;
 use lgm::profile::{Profile, Profiles};
 use lgm::skeleton::Skeleton;
 use lgm::trace::Trace;
-use lgm::verify::verify;
+use lgm::verify::verify_plan;
 use vtensor::{Bytes, PageBytes};
 
+use super::cell::{Cell, Skipped, label};
 use super::fluid::fluid_bound;
-use super::{Cell, Skipped};
 use crate::error::BenchError;
 use crate::planning;
 use crate::report::PlanReport;
@@ -34,8 +34,8 @@ pub struct Selection<'a> {
     pub devices: &'a [String],
     /// The budgets.
     pub budgets: &'a [BudgetArg],
-    /// The policies, each once.
-    pub policies: &'a [Policy],
+    /// The policies, each once, and how they make room.
+    pub planners: &'a [(Policy, Methods)],
     /// The page size, if not the device's.
     pub page: Option<PageBytes>,
 }
@@ -134,7 +134,7 @@ impl<'a> Matrix<'a> {
     /// How many plans there are to make.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.places.len() * self.selection.policies.len()
+        self.places.len() * self.selection.planners.len()
     }
 
     /// Whether there are none.
@@ -178,9 +178,9 @@ impl<'a> Matrix<'a> {
     }
 
     fn cell(&self, index: usize) -> Cell {
-        let policies = self.selection.policies;
-        let place = &self.places[index / policies.len()];
-        let policy = policies[index % policies.len()];
+        let planners = self.selection.planners;
+        let place = &self.places[index / planners.len()];
+        let (policy, methods) = planners[index % planners.len()];
         let (name, trace) = &self.traces[place.trace];
         let skeleton = &self.skeletons[place.skeleton];
         let request = Request {
@@ -188,7 +188,7 @@ impl<'a> Matrix<'a> {
             profile: &place.profile,
             budget: place.budget,
             policy,
-            methods: Methods::Swap,
+            methods,
             page: self.selection.page,
             trace_digest: trace.digest(),
             model: trace.model(),
@@ -202,13 +202,15 @@ impl<'a> Matrix<'a> {
             device: place.profile.name.clone(),
             budget_fraction: place.fraction,
             budget_bytes: place.budget.0,
-            policy: policy.name().into(),
+            policy: label(policy, methods),
             feasible: false,
             ratio: None,
             bound_ratio: over(bound_ns),
             lp_bound_ratio: fluid_bound(name, skeleton, &place.profile, place.budget),
             moved_out_bytes: None,
             moved_in_bytes: None,
+            recompute_s: None,
+            recomputed_bytes: None,
             page_overhead: None,
             plan_s: start.elapsed().as_secs_f64(),
             verdict: PlanReport::OK.into(),
@@ -217,8 +219,9 @@ impl<'a> Matrix<'a> {
         match planned {
             Err(error) => cell.verdict = error.to_string(),
             Ok(planned) => {
-                let program = &planned.plan.program;
-                if let Err(violation) = verify(skeleton, program) {
+                let plan = &planned.plan;
+                let program = &plan.program;
+                if let Err(violation) = verify_plan(plan) {
                     cell.broken = true;
                     cell.verdict = violation.to_string();
                 }
@@ -226,6 +229,8 @@ impl<'a> Matrix<'a> {
                 cell.ratio = Some(over(planned.timeline.iteration_ns));
                 cell.moved_out_bytes = Some(program.moved_out().0);
                 cell.moved_in_bytes = Some(program.moved_in().0);
+                cell.recompute_s = Some(plan.recompute_ns() as f64 * 1e-9);
+                cell.recomputed_bytes = Some(plan.recomputed().0);
                 cell.page_overhead = Some(planned.page_overhead);
             }
         }

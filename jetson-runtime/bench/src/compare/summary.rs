@@ -7,6 +7,7 @@
 use lgm::policy::Policy;
 use serde::Serialize;
 
+use super::cell::{BOTH, RECOMPUTE, SWAP};
 use super::contiguity::contiguity;
 use super::{Cell, Contiguity, Skipped};
 
@@ -17,6 +18,9 @@ const STALL: f64 = 1e-9;
 
 /// The best of the published policies in each cell, as rivals: as published, and on pages.
 const BEST: [(&str, bool); 2] = [("best published", true), ("best published, paged", false)];
+
+/// A bound above this leaves little hope in swapping alone.
+const HOPELESS: f64 = 1.5;
 
 /// What follows from all cells. Keys are fixed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -33,11 +37,16 @@ pub struct Summary {
     pub over_lp_bound: Over,
     /// The planner against each other policy, and against the best of the published ones.
     pub rivals: Vec<Rival>,
+    /// The planner with both methods against itself with one, and against checkpointing.
+    pub both: Vec<Rival>,
+    /// The bound on swapping alone over the time with both methods, where that bound is above 1.5:
+    /// the throughput over that of the best swapping that there could be.
+    pub both_over_bound: Over,
     /// What contiguous memory costs each policy of which both variants are there.
     pub contiguity: Vec<Contiguity>,
 }
 
-/// The planner's times over a bound.
+/// Times over a bound, or a bound over times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Over {
     /// In how many cells there are both.
@@ -49,9 +58,8 @@ pub struct Over {
 }
 
 impl Over {
-    fn of(groups: &[&[Cell]], bound: impl Fn(&Cell) -> Option<f64>) -> Self {
-        let over = |group: &&[Cell]| Some(own(group)? / bound(&group[0])?);
-        let all: Vec<f64> = groups.iter().filter_map(over).collect();
+    fn of(groups: &[&[Cell]], over: impl Fn(&[Cell]) -> Option<f64>) -> Self {
+        let all: Vec<f64> = groups.iter().filter_map(|group| over(group)).collect();
         Self {
             cells: all.len(),
             mean: mean(&all),
@@ -99,39 +107,63 @@ impl Summary {
         let failed = cells.iter().filter(|cell| cell.is_failure());
         let mut names: Vec<&str> = Vec::new();
         for cell in cells {
-            if cell.policy != Policy::Vtensor.name() && !names.contains(&cell.policy.as_str()) {
+            if !names.contains(&cell.policy.as_str()) {
                 names.push(&cell.policy);
             }
         }
+        let against = |own: &str, name: &str| {
+            Rival::of(
+                name,
+                &groups,
+                |group| find(group, own),
+                |group| find(group, name),
+            )
+        };
+        let again = |name: &&&str| [RECOMPUTE, BOTH, Policy::Checkpoint.name()].contains(name);
         let mut rivals: Vec<Rival> = Vec::new();
-        if cells
-            .iter()
-            .any(|cell| cell.policy == Policy::Vtensor.name())
-        {
-            for name in &names {
-                rivals.push(Rival::of(name, &groups, |group| find(group, name)));
-            }
+        if names.contains(&SWAP) {
+            let others = names.iter().filter(|name| **name != SWAP && !again(name));
+            rivals.extend(others.map(|name| against(SWAP, name)));
             for (best, contiguous) in BEST {
                 let among = |name: &str| is_published(name, contiguous);
                 if names.iter().any(|name| among(name)) {
-                    rivals.push(Rival::of(best, &groups, |group| fastest(group, among)));
+                    let fastest = |group: &[Cell]| fastest(group, among);
+                    rivals.push(Rival::of(best, &groups, own, fastest));
                 }
             }
+        }
+        let mut both = Vec::new();
+        if names.contains(&BOTH) {
+            let others = names.iter().filter(|name| **name == SWAP || again(name));
+            let others = others.filter(|name| **name != BOTH);
+            both.extend(others.map(|name| against(BOTH, name)));
         }
         Self {
             cells: groups.len(),
             skipped: skipped.to_vec(),
             failed: failed.count(),
-            over_bound: Over::of(&groups, |cell| Some(cell.bound_ratio)),
-            over_lp_bound: Over::of(&groups, |cell| cell.lp_bound_ratio),
+            over_bound: Over::of(&groups, |group| Some(own(group)? / group[0].bound_ratio)),
+            over_lp_bound: Over::of(&groups, |group| {
+                Some(own(group)? / group[0].lp_bound_ratio?)
+            }),
             rivals,
+            both,
+            both_over_bound: Over::of(&groups, |group| {
+                let bound = Some(group[0].best_bound()).filter(|bound| *bound > HOPELESS);
+                Some(bound? / find(group, BOTH)?)
+            }),
             contiguity: contiguity(&groups),
         }
     }
 }
 
 impl Rival {
-    fn of(name: &str, groups: &[&[Cell]], time: impl Fn(&[Cell]) -> Option<f64>) -> Self {
+    fn of(
+        name: &str,
+        groups: &[&[Cell]],
+        own: impl Fn(&[Cell]) -> Option<f64>,
+        time: impl Fn(&[Cell]) -> Option<f64>,
+    ) -> Self {
         let mut rival = Self {
             policy: name.into(),
             compared: 0,
@@ -200,7 +232,7 @@ fn title(cell: &Cell) -> String {
 
 /// The time of the planner in a cell, if it has a plan there.
 fn own(group: &[Cell]) -> Option<f64> {
-    find(group, Policy::Vtensor.name())
+    find(group, SWAP)
 }
 
 /// The time of a policy in a cell, if it has a plan there.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use lgm::policy::Policy;
 use vtensor::Bytes;
 
+use super::cell::SWAP;
 use super::{Cell, Comparison, Contiguity, Over, Rival, Summary};
 
 /// Characters of a column.
@@ -35,22 +36,28 @@ pub fn table(comparison: &Comparison) -> String {
 enum Kind {
     Contiguous,
     Paged,
+    Again,
 }
 
 impl Kind {
-    const ALL: [Self; 2] = [Self::Contiguous, Self::Paged];
+    const ALL: [Self; 3] = [Self::Contiguous, Self::Paged, Self::Again];
 
     const fn title(self) -> &'static str {
         match self {
             Self::Contiguous => "whole tensors in one contiguous arena, as published",
             Self::Paged => "tensors on pages",
+            Self::Again => "ops that run again",
         }
     }
 
     /// Whether a policy is of this kind. The planner is beside both.
     fn has(self, policy: &str) -> bool {
-        let policy: Result<Policy, _> = policy.parse();
-        policy.is_ok_and(|policy| policy.is_contiguous() == (self == Self::Contiguous))
+        let kind = match policy.parse() {
+            Err(_) | Ok(Policy::Checkpoint) => Self::Again,
+            Ok(policy) if policy.is_contiguous() => Self::Contiguous,
+            Ok(_) => Self::Paged,
+        };
+        self == kind
     }
 }
 
@@ -59,11 +66,12 @@ fn device_table(text: &mut String, device: &str, kind: Kind, all: &[Cell]) {
     let groups = all.chunk_by(Cell::is_beside);
     let groups: Vec<_> = groups.filter(|group| group[0].device == device).collect();
     let Some(first) = groups.first() else { return };
-    let own = Policy::Vtensor.name();
+    let own = SWAP;
     let others = first.iter().filter(|cell| cell.policy != own);
     let any = |kind: Kind| others.clone().any(|cell| kind.has(&cell.policy));
     // The planner alone is on pages.
-    if !any(kind) && (kind == Kind::Contiguous || any(Kind::Contiguous)) {
+    let alone = kind == Kind::Paged && !any(Kind::Contiguous) && !any(Kind::Again);
+    if !any(kind) && !alone {
         return;
     }
     let shown = |cell: &&Cell| kind.has(&cell.policy) || cell.policy == own;
@@ -154,6 +162,25 @@ fn summary(text: &mut String, summary: &Summary) {
         );
     }
     for rival in &summary.rivals {
+        row(text, rival);
+    }
+    if let (Some(mean), Some(max)) = (summary.both_over_bound.mean, summary.both_over_bound.max) {
+        let _ = writeln!(
+            text,
+            "\nWhere swapping alone takes at least 1.5 times as long, whatever the plan ({} cells), \
+             vtensor-both has {mean:.2} times the throughput of that bound, and up to {max:.2}",
+            summary.both_over_bound.cells
+        );
+    }
+    if !summary.both.is_empty() {
+        let _ = writeln!(
+            text,
+            "Throughput of vtensor-both, which swaps and runs ops again, over that of others:\n\n\
+             {:<21}{:>9}{:>14}{:>11}{:>5}{:>6}{:>6}{:>9}  worst cell",
+            "over", "gain", "if it stalls", "at bounds", "won", "tied", "lost", "no plan"
+        );
+    }
+    for rival in &summary.both {
         row(text, rival);
     }
     if !summary.contiguity.is_empty() {

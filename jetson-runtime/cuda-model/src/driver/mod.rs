@@ -183,7 +183,9 @@ impl Driver {
     fn retire_addresses(&mut self, span: Span) {
         self.quarantine.push_back(span);
         if self.quarantine.len() > QUARANTINE_MAX {
-            self.quarantine.pop_front();
+            let oldest = self.quarantine.pop_front().expect("there are many");
+            self.space
+                .forget(oldest.start() as u64, oldest.end() as u64);
         }
     }
 }

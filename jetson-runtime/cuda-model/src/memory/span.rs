@@ -79,6 +79,11 @@ impl Span {
         self.start.as_ptr().expose_provenance()
     }
 
+    /// Behind the last address.
+    pub(crate) fn end(&self) -> usize {
+        self.start() + self.bytes.get()
+    }
+
     fn pointer(&self, offset: usize) -> NonNull<c_void> {
         assert!(offset <= self.bytes.get(), "an offset lies in its span");
         // SAFETY: the offset was checked to lie inside the span.

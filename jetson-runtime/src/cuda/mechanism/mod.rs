@@ -18,6 +18,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use lgm::plan::Plan;
+use serde::Serialize;
 use vtensor::Bytes;
 
 use super::device::Device;
@@ -31,7 +32,8 @@ use crate::residency::{Lowered, Progress, Whose, residency};
 use crate::scale::Scale;
 
 /// Where tensors lie on the device, and how a copy is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Mechanism {
     /// Pages of the device, which aliased windows show; explicit copies.
     Mapped,

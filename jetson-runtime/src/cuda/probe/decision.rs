@@ -1,26 +1,23 @@
 //! What is chosen for a machine, and why.
 //!
-//! In: a probe, and what the user insists on. Out: a [`Decision`] with its reasons, or a refusal:
-//! what cannot work is not done by force. A pure function.
+//! In: a probe, the room at this moment, and what the user insists on. Out: a [`Decision`] with
+//! its reasons, or a refusal: what cannot work is not done by force. A pure function.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use vtensor::Bytes;
 
-use super::{L4tRelease, Probe};
+use super::{Probe, Room};
+use crate::cuda::class::Class;
 use crate::cuda::error::CudaError;
 use crate::cuda::mechanism::Mechanism;
 
-/// Left to the system and to other programs on a device that shares the host's memory.
-const SHARED_RESERVE_MIN: u64 = 512 << 20;
-/// Left on a device with memory of its own.
-const OWN_RESERVE_MIN: u64 = 256 << 20;
-/// What GPUs can have together under the release with the regression, as seen on 8 GB boards.
-const REGRESSION_CAP: u64 = 3_932 << 20;
 /// A prefetch must be faster than a copy by this, for its budget is not hard.
 const PREFETCH_ADVANTAGE: f64 = 1.1;
+/// One that is faster by more has moved nothing: both go over the same link.
+const PREFETCH_BELIEVED: f64 = 8.0;
 
 /// Where pieces go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpillPlace {
     /// Pinned memory of the host.
@@ -41,10 +38,10 @@ pub struct Choices {
 }
 
 /// What is chosen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Decision {
-    /// The mechanism's name.
-    pub mechanism: String,
+    /// Where tensors lie, and how copies are made.
+    pub mechanism: Mechanism,
     /// Whether copies are prefetches.
     pub prefetch: bool,
     /// Where pieces go.
@@ -63,36 +60,58 @@ impl Decision {
     /// Decides.
     ///
     /// # Errors
-    /// If something that was insisted on cannot work.
-    pub fn of(probe: &Probe, choices: &Choices) -> Result<Self, CudaError> {
+    /// If something that was insisted on cannot work, or nothing can.
+    pub fn of(probe: &Probe, room: &Room, choices: &Choices) -> Result<Self, CudaError> {
+        const ORDER: &str = "order of streams";
+        if !probe.works(ORDER) {
+            return Err(CudaError::Refused {
+                choice: "this GPU",
+                reason: format!("the trial of {ORDER} failed: {}", probe.why_not(ORDER)),
+            });
+        }
         let (mut reasons, mut warnings) = (Vec::new(), Vec::new());
         let mechanism = mechanism(probe, choices.mechanism, &mut reasons)?;
-        let spill = spill(probe, choices.spill, &mut reasons, &mut warnings);
+        let spill = spill(probe, choices.spill, &mut reasons, &mut warnings)?;
         let duplex = probe.copy_engines >= 2;
         reasons.push(match probe.copy_engines {
             0 | 1 => "one stream takes both directions: the device has one copy engine".into(),
             engines => format!("a stream for each direction: {engines} copy engines"),
         });
-        let room = room(probe, &mut reasons, &mut warnings);
-        let budget = match choices.budget {
-            Some(budget) if budget.0 > room => {
-                return Err(CudaError::Refused {
-                    choice: "the budget",
-                    reason: format!("{budget} was asked for, {} can be given", Bytes(room)),
-                });
+        let room = room.given(probe, &mut reasons, &mut warnings);
+        let budget_bytes = match choices.budget {
+            Some(budget) => {
+                afford(room, budget)?;
+                budget.0
             }
-            Some(budget) => budget.0,
             None => room,
         };
         Ok(Self {
-            mechanism: mechanism.name().into(),
+            mechanism,
             prefetch: mechanism == Mechanism::Managed,
             spill,
             duplex,
-            budget_bytes: budget,
+            budget_bytes,
             reasons,
             warnings,
         })
+    }
+
+    /// Refuses what is more than the device can be given.
+    ///
+    /// # Errors
+    /// If `bytes` are more than the budget.
+    pub fn afford(&self, bytes: Bytes) -> Result<(), CudaError> {
+        afford(self.budget_bytes, bytes)
+    }
+}
+
+fn afford(room: u64, wanted: Bytes) -> Result<(), CudaError> {
+    match wanted.0 <= room {
+        true => Ok(()),
+        false => Err(CudaError::Refused {
+            choice: "the budget",
+            reason: format!("{wanted} are wanted, {} can be given", Bytes(room)),
+        }),
     }
 }
 
@@ -124,8 +143,9 @@ fn mechanism(
     }
     if let Some(link) = &probe.link
         && let Some([out, r#in]) = link.prefetch_bps
-        && ['C', 'D'].contains(&probe.class)
-        && out.min(r#in) > PREFETCH_ADVANTAGE * link.out_bps.min(link.in_bps)
+        && matches!(probe.class, Class::C | Class::D)
+        && (PREFETCH_ADVANTAGE..PREFETCH_BELIEVED)
+            .contains(&(out.min(r#in) / link.out_bps.min(link.in_bps)))
     {
         reasons.push(format!(
             "managed: prefetches move {:.1} GB/s, copies {:.1} GB/s",
@@ -154,72 +174,29 @@ fn spill(
     wanted: Option<SpillPlace>,
     reasons: &mut Vec<String>,
     warnings: &mut Vec<String>,
-) -> SpillPlace {
-    let one_memory = ['A', 'B'].contains(&probe.class);
-    let chosen = match (one_memory, wanted) {
-        (_, Some(wanted)) => wanted,
-        (true, None) => SpillPlace::Storage,
-        (false, None) => SpillPlace::Host,
+) -> Result<SpillPlace, CudaError> {
+    const NO_STORAGE: &str = "programs on a GPU cannot spill to storage yet";
+    if wanted == Some(SpillPlace::Storage) {
+        return Err(CudaError::Refused {
+            choice: "storage",
+            reason: NO_STORAGE.into(),
+        });
+    }
+    let one_memory = probe.class.one_memory();
+    let (chosen, reason) = match (one_memory, wanted) {
+        (_, Some(wanted)) => (wanted, "spill to the host, as was asked for"),
+        (true, None) => (
+            SpillPlace::Storage,
+            "spill to storage: the host's memory is the device's own, moving there frees none",
+        ),
+        (false, None) => (SpillPlace::Host, "spill to pinned memory of the host"),
     };
-    reasons.push(match (one_memory, chosen) {
-        (true, SpillPlace::Storage) => {
-            "spill to storage: the host's memory is the device's own, moving there frees none"
-                .into()
-        }
-        (true, SpillPlace::Host) => "spill to the host, as was asked for".into(),
-        (false, SpillPlace::Host) => "spill to pinned memory of the host".into(),
-        (false, SpillPlace::Storage) => "spill to storage, as was asked for".into(),
-    });
+    reasons.push(reason.into());
     if one_memory && chosen == SpillPlace::Host {
         warnings.push("spilling to the host frees nothing here: it is the same memory".into());
     }
     if chosen == SpillPlace::Storage {
-        warnings.push("programs on a GPU cannot spill to storage yet".into());
+        warnings.push(NO_STORAGE.into());
     }
-    chosen
-}
-
-/// What the device can be given.
-fn room(probe: &Probe, reasons: &mut Vec<String>, warnings: &mut Vec<String>) -> u64 {
-    let one_memory = ['A', 'B'].contains(&probe.class);
-    let system = &probe.system;
-    let (counted, what, reserve) = match system.available_bytes {
-        Some(available) if one_memory => {
-            let reserve = (probe.memory_bytes / 10).max(SHARED_RESERVE_MIN);
-            (
-                available,
-                "available to applications (swap not counted)",
-                reserve,
-            )
-        }
-        _ => {
-            let reserve = (probe.memory_bytes / 20).max(OWN_RESERVE_MIN);
-            (probe.free_bytes, "free by the driver's count", reserve)
-        }
-    };
-    let mut room = counted.min(probe.memory_bytes).saturating_sub(reserve);
-    reasons.push(format!(
-        "a budget of up to {}: {} {what}, less {}",
-        Bytes(room),
-        Bytes(counted),
-        Bytes(reserve)
-    ));
-    if one_memory && system.zram {
-        warnings.push(
-            "there is swap in zram, which is the same memory: tensors are never swapped, and \
-             filling it takes from them"
-                .into(),
-        );
-    }
-    if system.l4t == Some(L4tRelease::REGRESSION) {
-        let cap = REGRESSION_CAP.saturating_sub(system.nvmap_bytes.unwrap_or(0));
-        room = room.min(cap);
-        warnings.push(format!(
-            "L4T {} fails to allocate GPU memory far below what is free; the budget is held to \
-             {}; update to 36.5 or later",
-            L4tRelease::REGRESSION,
-            Bytes(room)
-        ));
-    }
-    room
+    Ok(chosen)
 }

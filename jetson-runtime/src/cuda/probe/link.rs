@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cuda::device::Device;
+use crate::cuda::device::{Device, Rest};
 use crate::cuda::error::CudaError;
 use crate::cuda::memory::{Kind, Memory};
 use crate::cuda::prefetch::prefetch;
@@ -148,7 +148,7 @@ impl Bench {
     /// Seconds of a large prefetch out, and in.
     fn prefetches(&self) -> Result<[f64; 2], CudaError> {
         let memory = Memory::new(&self.device, Kind::Managed, LARGE)?;
-        let _rest = Rest(self);
+        let _rest = Rest(&self.device);
         // Pages that nobody has written are made, not moved.
         let zeroes = vec![0; LARGE];
         // SAFETY: the memory is this function's, and nothing runs.
@@ -170,20 +170,8 @@ impl Bench {
     }
 }
 
-/// Brings the streams to rest before what they use goes.
-struct Rest<'a>(&'a Bench);
-
-impl Drop for Rest<'_> {
-    fn drop(&mut self) {
-        for stream in &self.0.streams {
-            // Where that fails nothing runs any more.
-            let _ = stream.synchronize();
-        }
-    }
-}
-
 impl Drop for Bench {
     fn drop(&mut self) {
-        drop(Rest(self));
+        self.device.rest();
     }
 }

@@ -1,14 +1,15 @@
 //! The boot probe: what this machine is, what works on it, how fast, and what follows.
 //!
-//! In: an open device, and the system around it. Out: a [`Probe`], which can be stored and read
-//! back, and from it a [`Decision`] with its reasons. Attributes are hints, so each mechanism is
-//! tried on a few pages; the link is measured in both directions, alone and together.
+//! In: an open device. Out: a [`Probe`], which holds as long as the machine is up and is kept in
+//! its profile ([`crate::device`]), and from it, with the [`Room`] that there is at a moment, a
+//! [`Decision`] with its reasons. Attributes are hints, so each mechanism is tried on a few pages;
+//! the link is measured in both directions, alone and together.
 //!
 //! | module | noun |
 //! |---|---|
 //! | `trials` | small calls that show what works |
 //! | [`link`] | bandwidth and latency of copies and prefetches |
-//! | [`system`] | memory and release of the system, by the rules of Tegra |
+//! | [`room`] | what a device can be given, by the rules of Tegra |
 //! | [`decision`] | what is chosen, and why |
 //!
 //! Guarantees: everything that is tried is given back; a trial that fails is a finding, not an
@@ -16,8 +17,10 @@
 
 pub mod decision;
 pub mod link;
-pub mod system;
+pub mod room;
 mod trials;
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -27,44 +30,47 @@ use super::error::CudaError;
 
 pub use decision::{Choices, Decision, SpillPlace};
 pub use link::LinkSpeed;
-pub use system::{L4tRelease, System};
+pub use room::Room;
 pub use trials::Trial;
 
-/// For which machine a probe holds.
+/// For which GPU a probe holds, in the boot of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Validity {
+pub struct Gpu {
     /// The device's name.
-    pub device: String,
-    /// Its identity, where the driver tells it.
+    pub name: String,
+    /// Its identity; empty where the driver does not tell it.
     pub uuid: String,
-    /// The driver's version of CUDA.
+    /// The driver's version of CUDA, as 1000 × major + 10 × minor.
     pub driver_version: i32,
-    /// The release of the kernel.
-    pub kernel: String,
 }
 
-impl Validity {
-    /// That of a device and a system.
+impl Gpu {
+    /// A device, by its driver.
     #[must_use]
-    pub fn of(device: &Device, system: &System) -> Self {
+    pub fn of(device: &Device) -> Self {
         Self {
-            device: device.facts().name.clone(),
+            name: device.facts().name.clone(),
             uuid: device.facts().uuid.clone(),
             driver_version: device.driver().version(),
-            kernel: system.kernel.clone(),
         }
     }
 }
 
-/// What was found.
+impl fmt::Display for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = self.driver_version;
+        let (major, minor) = (version / 1000, version % 1000 / 10);
+        write!(f, "{}, driver of CUDA {major}.{minor}", self.name)
+    }
+}
+
+/// What was found, and holds as long as the machine is up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
-    /// For which machine it holds.
-    pub validity: Validity,
-    /// The class, by its letter.
-    pub class: char,
-    /// What the class means.
-    pub class_means: String,
+    /// For which GPU it holds.
+    pub gpu: Gpu,
+    /// What kind of machine it is.
+    pub class: Class,
     /// Major and minor compute capability.
     pub compute: (i32, i32),
     /// Copies that run beside one another, as the device says.
@@ -77,10 +83,6 @@ pub struct Probe {
     pub link: Option<LinkSpeed>,
     /// All memory of the device, in bytes.
     pub memory_bytes: u64,
-    /// What the driver counts as free, in bytes.
-    pub free_bytes: u64,
-    /// The system around it.
-    pub system: System,
 }
 
 impl Probe {
@@ -88,26 +90,22 @@ impl Probe {
     ///
     /// # Errors
     /// If the driver does not even tell how much memory there is, or makes no stream.
-    pub fn of(device: &Device, system: System) -> Result<Self, CudaError> {
+    pub fn of(device: &Device) -> Result<Self, CudaError> {
         let facts = device.facts();
-        let class = Class::of(facts);
-        let (free, total) = device.memory()?;
+        let (_, total) = device.memory()?;
         let (trials, page_bytes) = trials::all(device)?;
         let prefetches = trials
             .iter()
             .any(|trial| trial.name == "prefetch" && trial.works);
         Ok(Self {
-            validity: Validity::of(device, &system),
-            class: class.letter(),
-            class_means: class.means().into(),
+            gpu: Gpu::of(device),
+            class: Class::of(facts),
             compute: facts.compute,
             copy_engines: facts.copy_engines,
             trials,
             page_bytes,
             link: LinkSpeed::measure(device, prefetches).ok(),
             memory_bytes: total.0,
-            free_bytes: free.0,
-            system,
         })
     }
 

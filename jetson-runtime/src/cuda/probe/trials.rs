@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cuda::device::Device;
+use crate::cuda::device::{Device, Rest};
 use crate::cuda::error::CudaError;
 use crate::cuda::memory::{Kind, Memory};
 use crate::cuda::prefetch::prefetch;
@@ -70,6 +70,7 @@ fn aliases(device: &Device, page: Option<u64>) -> Result<String, String> {
         let windows = begin.elapsed().as_secs_f64() - created;
         let order: Vec<u32> = (0..PAGES).rev().collect();
         let backward = Window::new(&pages, order.into_iter())?;
+        let _rest = Rest(device);
         let mut equal = true;
         for index in 0..u64::from(PAGES) {
             let mark = [0x5a ^ u8::try_from(index).unwrap_or(0); 16];
@@ -106,15 +107,13 @@ fn plain(device: &Device) -> Result<String, CudaError> {
 /// Brings managed memory to the device and to the host.
 fn prefetches(device: &Device, stream: &Stream) -> Result<String, CudaError> {
     let memory = Memory::new(device, Kind::Managed, BYTES)?;
-    // The memory goes only when the device is at rest, whatever fails.
-    let tried = [Direction::In, Direction::Out]
-        .into_iter()
-        .try_for_each(|to| {
-            // SAFETY: the range is managed, and the stream comes to rest before it goes.
-            unsafe { prefetch(device, memory.at(0, BYTES), BYTES, to, stream) }
-        });
-    let rest = stream.synchronize();
-    tried.and(rest)?;
+    // It goes only when the device is at rest, whatever fails.
+    let _rest = Rest(device);
+    for to in [Direction::In, Direction::Out] {
+        // SAFETY: the range is managed, and the stream comes to rest before it goes.
+        unsafe { prefetch(device, memory.at(0, BYTES), BYTES, to, stream) }?;
+    }
+    stream.synchronize()?;
     Ok("to the device and to the host".into())
 }
 
@@ -122,6 +121,9 @@ fn prefetches(device: &Device, stream: &Stream) -> Result<String, CudaError> {
 fn registers(device: &Device) -> Result<String, String> {
     if !device.facts().host_register {
         return Err("the device says that it cannot".into());
+    }
+    if !device.driver().symbols().host_unregister.is_there() {
+        return Err("the driver could not take it back".into());
     }
     // Whole pages of the system, whatever their size up to 64 KiB.
     let memory = vec![0_u8; 3 * BYTES];
@@ -152,17 +154,16 @@ fn order(device: &Device, first: &Stream) -> Result<String, String> {
         // SAFETY: as above.
         unsafe { std::ptr::write_bytes(to.as_ptr(), 0, BYTES) };
         let address = on_device.at(0, BYTES);
-        let enqueued = || -> Result<(), CudaError> {
-            // SAFETY: both streams come to rest before this memory goes.
-            unsafe { device.copy_in(address, from, BYTES, first.raw()) }?;
-            first.record(events.get(0))?;
-            second.wait(events.get(0))?;
-            // SAFETY: as above.
-            unsafe { device.copy_out(to, address, BYTES, second.raw()) }
-        };
-        let enqueued = enqueued();
-        let rest = first.synchronize().and(second.synchronize());
-        enqueued.and(rest)?;
+        // It goes only when the device is at rest, whatever fails.
+        let _rest = Rest(device);
+        // SAFETY: both streams come to rest before this memory goes.
+        unsafe { device.copy_in(address, from, BYTES, first.raw()) }?;
+        first.record(events.get(0))?;
+        second.wait(events.get(0))?;
+        // SAFETY: as above.
+        unsafe { device.copy_out(to, address, BYTES, second.raw()) }?;
+        first.synchronize()?;
+        second.synchronize()?;
         // SAFETY: the range is pinned memory of this function, and nothing copies there any more.
         let back = unsafe { std::slice::from_raw_parts(to.as_ptr(), BYTES) };
         Ok(back.iter().all(|byte| *byte == 0x77))

@@ -2,6 +2,7 @@
 
 mod elided;
 mod order;
+mod seen;
 
 use lgm::plan::Plan;
 use lgm::planner::{self, Methods, Request};

@@ -27,31 +27,73 @@ impl Places for Nowhere {
 
 /// Bytes that a command touches: of the arena (0) or the spill tier (1).
 #[derive(Clone, Copy)]
-struct Touch {
+pub(super) struct Touch {
     space: u8,
     start: u64,
     end: u64,
     writes: bool,
 }
 
+impl Touch {
+    /// Whether both touch the same bytes, and one writes them.
+    pub(super) fn conflicts(&self, other: &Self) -> bool {
+        let overlap = self.start < other.end && other.start < self.end;
+        self.space == other.space && overlap && (self.writes || other.writes)
+    }
+}
+
+/// A wait of a stream.
+pub(super) struct Wait {
+    /// What comes first.
+    first: usize,
+    /// What is next on the stream; nothing may be.
+    next: Option<usize>,
+    /// Which record it is for.
+    pub(super) record: usize,
+}
+
+/// An event that is recorded.
+pub(super) struct Record {
+    pub(super) iteration: u64,
+    /// For which stream's end of an iteration, which the host waits for; `None` for what streams
+    /// wait for.
+    pub(super) end_of: Option<usize>,
+}
+
 /// Who did what when, in the order of enqueuing.
 #[derive(Default)]
 pub(super) struct Order {
-    touches: Vec<Vec<Touch>>,
+    pub(super) touches: Vec<Vec<Touch>>,
     /// Commands that come before each, by its stream or the host.
     before: Vec<Vec<usize>>,
-    /// Each wait in the order of enqueuing: what comes first, and what is next on the stream; a
-    /// wait that nothing follows has no second.
-    pub(super) waits: Vec<(usize, Option<usize>)>,
+    /// Each wait in the order of enqueuing.
+    pub(super) waits: Vec<Wait>,
+    /// Each record in the order of enqueuing.
+    pub(super) records: Vec<Record>,
     conflicts: Vec<(usize, usize)>,
-    /// Events: which command each stands for.
-    recorded: Vec<Vec<Option<usize>>>,
+    /// Events: which command and which record each stands for.
+    recorded: Vec<Vec<Option<(usize, usize)>>>,
     /// The last command of each stream.
-    last: [Option<usize>; 3],
+    pub(super) last: [Option<usize>; 3],
     /// What the next command of each stream waits for, by number.
     waiting: [Vec<usize>; 3],
     /// The last commands of the streams at the end of each iteration.
-    ends: Vec<[Option<usize>; 3]>,
+    pub(super) ends: Vec<[Option<usize>; 3]>,
+}
+
+/// What comes before each command, as sets of bits.
+pub(super) struct Earlier(Vec<Vec<u64>>);
+
+impl Earlier {
+    /// Whether a command is one of others, or comes before one.
+    pub(super) fn known(&self, first: usize, by: &[usize]) -> bool {
+        let mut by = by.iter();
+        by.any(|&second| first == second || self.comes_before(first, second))
+    }
+
+    fn comes_before(&self, first: usize, second: usize) -> bool {
+        self.0[second][first / 64] & (1 << (first % 64)) != 0
+    }
 }
 
 const COMPUTE: usize = 0;
@@ -69,6 +111,12 @@ impl Order {
             let events = vec![None; waits.events as usize];
             order.recorded.push(events);
             order.iteration(plan, &waits, iteration, duplex);
+            for stream in 0..if duplex { 3 } else { 2 } {
+                order.records.push(Record {
+                    iteration,
+                    end_of: Some(stream),
+                });
+            }
             order.ends.push(order.last);
         }
         order.find_conflicts();
@@ -121,7 +169,11 @@ impl Order {
 
     fn record(&mut self, iteration: u64, event: u32, node: usize) {
         let set = usize::try_from(iteration - 1).unwrap();
-        self.recorded[set][event as usize] = Some(node);
+        self.recorded[set][event as usize] = Some((node, self.records.len()));
+        self.records.push(Record {
+            iteration,
+            end_of: None,
+        });
     }
 
     fn wait(&mut self, stream: usize, awaited: Awaited, iteration: u64) {
@@ -130,10 +182,14 @@ impl Order {
             return;
         }
         let set = usize::try_from(recorded - 1).unwrap();
-        let node = self.recorded[set][awaited.event as usize];
-        let first = node.expect("a wait is for what was recorded before");
+        let found = self.recorded[set][awaited.event as usize];
+        let (first, record) = found.expect("a wait is for what was recorded before");
         self.waiting[stream].push(self.waits.len());
-        self.waits.push((first, None));
+        self.waits.push(Wait {
+            first,
+            next: None,
+            record,
+        });
     }
 
     fn push(&mut self, stream: usize, iteration: u64, touches: Vec<Touch>) -> usize {
@@ -145,7 +201,7 @@ impl Order {
             before.extend(seen.into_iter().flatten());
         }
         for wait in std::mem::take(&mut self.waiting[stream]) {
-            self.waits[wait].1 = Some(node);
+            self.waits[wait].next = Some(node);
         }
         self.touches.push(touches);
         self.before.push(before);
@@ -154,12 +210,9 @@ impl Order {
     }
 
     fn find_conflicts(&mut self) {
-        let overlap = |a: &Touch, b: &Touch| {
-            a.space == b.space && a.start < b.end && b.start < a.end && (a.writes || b.writes)
-        };
         for second in 0..self.touches.len() {
             for first in 0..second {
-                let touched = |a| self.touches[second].iter().any(|b| overlap(a, b));
+                let touched = |a| self.touches[second].iter().any(|b| b.conflicts(a));
                 if self.touches[first].iter().any(touched) {
                     self.conflicts.push((first, second));
                 }
@@ -167,16 +220,16 @@ impl Order {
         }
     }
 
-    /// Commands that conflict and are not ordered, without one of the waits.
-    pub(super) fn races(&self, without: Option<usize>) -> Vec<(usize, usize)> {
+    /// What comes before what, without some of the waits.
+    pub(super) fn earlier(&self, without: impl Fn(usize, &Wait) -> bool) -> Earlier {
         let words = self.touches.len().div_ceil(64);
         let mut earlier = vec![vec![0_u64; words]; self.touches.len()];
         for node in 0..self.touches.len() {
             let waits = self.waits.iter().enumerate();
-            let waits =
-                waits.filter(|(wait, (_, next))| Some(*wait) != without && *next == Some(node));
-            let firsts = self.before[node].iter().copied();
-            let firsts: Vec<usize> = firsts.chain(waits.map(|(_, (first, _))| *first)).collect();
+            let waits = waits
+                .filter(|(index, wait)| wait.next == Some(node) && !without(*index, wait))
+                .map(|(_, wait)| wait.first);
+            let firsts: Vec<usize> = self.before[node].iter().copied().chain(waits).collect();
             for first in firsts {
                 assert!(first < node, "enqueuing is an order of all waits");
                 let of_first = earlier[first].clone();
@@ -186,15 +239,20 @@ impl Order {
                 earlier[node][first / 64] |= 1 << (first % 64);
             }
         }
-        let ordered = |(first, second): &(usize, usize)| {
-            earlier[*second][first / 64] & (1 << (first % 64)) != 0
-        };
-        let conflicts = self.conflicts.iter();
-        conflicts.filter(|pair| !ordered(pair)).copied().collect()
+        Earlier(earlier)
+    }
+
+    /// Commands that conflict and are not ordered, without some of the waits.
+    pub(super) fn races(&self, without: impl Fn(usize, &Wait) -> bool) -> Vec<(usize, usize)> {
+        let earlier = self.earlier(without);
+        let conflicts = self.conflicts.iter().copied();
+        conflicts
+            .filter(|(first, second)| !earlier.comes_before(*first, *second))
+            .collect()
     }
 }
 
-fn arena(
+pub(super) fn arena(
     plan: &Plan,
     place: vtensor::Place,
     bytes: vtensor::Bytes,
@@ -254,7 +312,7 @@ fn what_conflicts_is_ordered() {
         for duplex in [true, false] {
             let order = Order::of(&plan, duplex);
             assert!(!order.conflicts.is_empty(), "{name}");
-            assert_eq!(order.races(None), [], "{name}, duplex {duplex}");
+            assert_eq!(order.races(|_, _| false), [], "{name}, duplex {duplex}");
         }
     }
 }
