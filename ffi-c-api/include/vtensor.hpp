@@ -99,6 +99,7 @@ struct options {
     /* VT_CONFIG_* together. */
     std::uint32_t flags = 0;
     std::string policy;
+    vt_methods methods = VT_METHODS_DEFAULT;
     /* An exception that it throws is swallowed: it must not cross the library. */
     std::function<void(const log_line &)> log;
     vt_log_level log_level = VT_LOG_INFO;
@@ -121,6 +122,7 @@ public:
         config.spill_bytes_max = chosen.spill_bytes_max;
         config.spill_write_bytes_per_day_max = chosen.spill_write_bytes_per_day_max;
         config.policy = chosen.policy.empty() ? nullptr : chosen.policy.c_str();
+        config.methods = chosen.methods;
         config.flags = chosen.flags;
         config.log_level = chosen.log_level;
         if (chosen.log) {
@@ -360,13 +362,14 @@ private:
 };
 
 /*
- * An op, and its tensors at their addresses while it lives. Left by an exception it stays open, for
+ * An op, and its tensors at their addresses while it lives. With a callback it may run again later
+ * in its iteration, as vt_op_desc says; the callback must not throw. Left by an exception it stays open, for
  * what it was writing is torn: its iteration is to be given up, which the iteration's end does.
  */
 template <std::size_t N> class op {
 public:
     op(runtime &of, const char *name, const access (&accesses)[N],
-       vt_op_phase phase = VT_OP_FORWARD)
+       vt_op_phase phase = VT_OP_FORWARD, vt_replay_fn replay = nullptr, void *user = nullptr)
         : runtime_(of.get()), exceptions_(std::uncaught_exceptions())
     {
         vt_access raw[N];
@@ -381,6 +384,8 @@ public:
         desc.accesses = raw;
         desc.access_count = N;
         desc.phase = phase;
+        desc.replay = replay;
+        desc.user = user;
         check(vt_op_begin(runtime_, &desc, pointers_));
     }
 

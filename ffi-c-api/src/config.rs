@@ -10,6 +10,7 @@ use core::mem::size_of;
 use std::path::PathBuf;
 
 use jetson_runtime::{Config, Integrity, Settings, Spill, StorageOptions};
+use lgm::planner::Methods;
 use lgm::policy::Policy;
 use vtensor::{Bytes, Kinds, PageBytes};
 
@@ -42,12 +43,28 @@ pub const VT_SPILL_HOST: u32 = 1;
 /// An unlinked file in `spill_dir`.
 pub const VT_SPILL_FILE: u32 = 2;
 
+/// What the device's owner has set, else both.
+pub const VT_METHODS_DEFAULT: u32 = 0;
+/// Tensors move.
+pub const VT_METHODS_SWAP: u32 = 1;
+/// Ops run again.
+pub const VT_METHODS_RECOMPUTE: u32 = 2;
+/// Both, each where it is faster.
+pub const VT_METHODS_BOTH: u32 = 3;
+
 /// A spill file is kept readable, with checksums, instead of encrypted.
 pub const VT_CONFIG_SPILL_READABLE: u32 = 1;
 /// A `spill_dir` whose files are in memory is accepted.
 pub const VT_CONFIG_SPILL_IN_MEMORY: u32 = 2;
 /// Parameters, optimizer state and buffers go to a spill file, too.
 pub const VT_CONFIG_SPILL_MODEL: u32 = 4;
+/// Ops that may run again do so once while they are recorded, and bits are compared.
+pub const VT_CONFIG_CHECK_REPLAYS: u32 = 8;
+/// All flags.
+const FLAGS: u32 = VT_CONFIG_SPILL_READABLE
+    | VT_CONFIG_SPILL_IN_MEMORY
+    | VT_CONFIG_SPILL_MODEL
+    | VT_CONFIG_CHECK_REPLAYS;
 
 /// `vt_config`.
 #[repr(C)]
@@ -85,6 +102,10 @@ pub struct VtConfig {
     pub policy: *const c_char,
     /// What frozen programs may write to a spill file in a day; 0: no limit.
     pub spill_write_bytes_per_day_max: u64,
+    /// `VT_METHODS_*`.
+    pub methods: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 // SAFETY: `repr(C)`, the size first; numbers, raw pointers, and a function pointer that may be
@@ -124,8 +145,7 @@ impl VtConfig {
     /// Its texts are NULL or C strings.
     pub(crate) unsafe fn read(&self) -> Result<(Config, Option<Sink>), Status> {
         self.supported()?;
-        let known = VT_CONFIG_SPILL_READABLE | VT_CONFIG_SPILL_IN_MEMORY | VT_CONFIG_SPILL_MODEL;
-        let unknown = self.flags & !known;
+        let unknown = self.flags & !FLAGS;
         if unknown != 0 {
             return Err(invalid(format_args!(
                 "{CALL}->flags has unknown bits, {unknown:#x}"
@@ -164,6 +184,8 @@ impl VtConfig {
             },
             // SAFETY: handed on from this function's caller.
             policy: unsafe { self.policy(defaults.policy) }?,
+            methods: self.methods(defaults.methods)?,
+            check_replays: defaults.check_replays || self.flags & VT_CONFIG_CHECK_REPLAYS != 0,
             storage: StorageOptions {
                 integrity: match self.flags & VT_CONFIG_SPILL_READABLE {
                     0 => defaults.storage.integrity,
@@ -207,6 +229,17 @@ impl VtConfig {
             )));
         }
         Ok(())
+    }
+
+    fn methods(&self, default: Methods) -> Result<Methods, Status> {
+        match (self.methods, self.reserved) {
+            (VT_METHODS_DEFAULT, 0) => Ok(default),
+            (VT_METHODS_SWAP, 0) => Ok(Methods::Swap),
+            (VT_METHODS_RECOMPUTE, 0) => Ok(Methods::Recompute),
+            (VT_METHODS_BOTH, 0) => Ok(Methods::Both),
+            (other, 0) => Err(unknown("methods", "VT_METHODS", other)),
+            _ => Err(invalid(format_args!("{CALL}->reserved is not 0"))),
+        }
     }
 
     fn page(&self) -> Result<Option<PageBytes>, Status> {

@@ -1,11 +1,12 @@
-//! Ops: begun with the tensors that they use, ended.
+//! Ops: begun with the tensors that they use, ended; run again by their callbacks.
 //!
-//! Guarantees: in an iteration that a frozen program runs, neither call allocates.
+//! Guarantees: in an iteration that a frozen program runs, neither call allocates, but for the first
+//! time that an op of many tensors runs again.
 
 use core::ffi::{c_char, c_void};
-use core::slice;
+use core::{mem, ptr, slice};
 
-use jetson_runtime::{Access, Tensor};
+use jetson_runtime::{Access, Op, Tensor, Token};
 use lgm::trace::Phase;
 use vtensor::{Mode, limits};
 
@@ -14,7 +15,7 @@ use crate::extensible::{self, Extensible};
 use crate::guard::{failure, guard_status};
 use crate::handle::{self, VtRuntime};
 use crate::refusal::refusal;
-use crate::status::{Status, VT_ERROR_UNSUPPORTED};
+use crate::status::{Status, VT_ERROR_UNSUPPORTED, VT_OK};
 use crate::tensor::VtTensor;
 
 /// The op reads the tensor.
@@ -66,7 +67,7 @@ pub struct VtOpDesc {
     pub phase: u32,
     /// None are known yet: 0.
     pub flags: u32,
-    /// Computes the op again; may be NULL. No version calls it yet.
+    /// Computes the op again; NULL: it may not run again.
     pub replay: Option<VtReplayFn>,
     /// Handed to `replay`.
     pub user: *mut c_void,
@@ -99,6 +100,16 @@ impl VtOpDesc {
         }
         // SAFETY: not NULL, aligned, and of a sane length; the caller promises the rest.
         Ok(unsafe { slice::from_raw_parts(self.accesses, self.access_count) })
+    }
+
+    /// What the replayer of [`replayer`] needs to know of the op, if it may run again.
+    #[inline]
+    fn token(&self) -> Option<Token> {
+        let replay = self.replay?;
+        Some([
+            (replay as *const ()).expose_provenance(),
+            self.user.expose_provenance(),
+        ])
     }
 
     #[inline]
@@ -155,7 +166,8 @@ impl VtAccess {
 ///
 /// # Safety
 /// `desc` is NULL or as large as it says, its name NULL or a C string, its accesses as many as it
-/// says; `pointers_out` has room for as many pointers.
+/// says; `pointers_out` has room for as many pointers; `replay` is NULL or may be called with `user`
+/// and as many pointers until the iteration ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vt_op_begin(
     runtime: *mut VtRuntime,
@@ -179,7 +191,12 @@ pub unsafe extern "C" fn vt_op_begin(
                 held.accesses.push(access.read(at)?);
             }
             held.runtime.phase(phase);
-            let op = held.runtime.op_begin(name, &held.accesses);
+            let op = match desc.token() {
+                None => held.runtime.op_begin(name, &held.accesses),
+                Some(token) => held
+                    .runtime
+                    .op_begin_replayable(name, &held.accesses, token),
+            };
             let op = op.map_err(refusal("vt_op_begin"))?;
             for at in 0..accesses.len() {
                 // SAFETY: the caller promises room for a pointer for each access.
@@ -200,4 +217,29 @@ pub extern "C" fn vt_op_end(runtime: *mut VtRuntime) -> Status {
             held.runtime.op_end().map_err(refusal("vt_op_end"))
         })
     })
+}
+
+/// Pointers that an op may have without an allocation when it runs again.
+const POINTERS: usize = 64;
+
+/// Runs ops again by the callbacks that they were begun with.
+pub(crate) fn replayer() -> impl FnMut(Token, &mut Op<'_>) -> Result<(), &'static str> + Send {
+    // Addresses, so that it may go to another thread between two calls.
+    let mut pointers: Vec<usize> = Vec::with_capacity(POINTERS);
+    move |[function, user], op| {
+        pointers.clear();
+        let addresses = (0..op.len()).map(|at| op.pointer(at).as_ptr().expose_provenance());
+        pointers.extend(addresses);
+        let function: *const () = ptr::with_exposed_provenance(function);
+        // SAFETY: the token is that of an op that was begun in this iteration, with this callback.
+        let function = unsafe { mem::transmute::<*const (), VtReplayFn>(function) };
+        let user = ptr::with_exposed_provenance_mut(user);
+        // SAFETY: the caller of `vt_op_begin` promised that it may be called with `user` until the
+        // iteration ends; there are as many pointers as the op has accesses.
+        let status = unsafe { function(user, pointers.as_ptr().cast()) };
+        match Status(status) {
+            VT_OK => Ok(()),
+            _ => Err("its callback returned an error"),
+        }
+    }
 }

@@ -31,7 +31,7 @@ fn status(error: &RuntimeError) -> Status {
         E::Memory { .. } | E::VirtualMemory { .. } | E::Mappings { .. } => VT_ERROR_NO_MEMORY,
         E::OpTooLarge { .. } | E::PinTooLarge { .. } | E::Wear { .. } => VT_ERROR_BUDGET,
         E::SpillFull { .. } | E::SpillSpace { .. } => VT_ERROR_SPILL_FULL,
-        E::LostContent { .. } | E::Lost { .. } | E::Dead { .. } => VT_ERROR_LOST,
+        E::LostContent { .. } | E::Lost { .. } | E::Dead { .. } | E::Replay { .. } => VT_ERROR_LOST,
         E::NotPlanned { .. }
         | E::NotLoaded { .. }
         | E::Transcript(_)

@@ -10,6 +10,7 @@ use crate::extensible;
 use crate::guard::{guard, guard_status};
 use crate::handle::{self, VtRuntime};
 use crate::log::{self, Scope, Sink};
+use crate::op::replayer;
 use crate::refusal::refusal;
 use crate::status::Status;
 
@@ -84,7 +85,8 @@ pub unsafe extern "C" fn vt_runtime_create(
         }
         let warmup = config.warmup;
         let scope = Scope::new(sink);
-        let runtime = Runtime::new(config).map_err(refusal("vt_runtime_create"))?;
+        let mut runtime = Runtime::new(config).map_err(refusal("vt_runtime_create"))?;
+        runtime.set_replayer(replayer());
         drop(scope);
         let handle = handle::insert(Box::new(Held {
             runtime,

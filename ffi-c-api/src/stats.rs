@@ -61,6 +61,10 @@ pub struct VtStats {
     pub kept_bytes: u64,
     /// Bytes of tensors at once, at most, in the last recorded iteration of that kind.
     pub iteration_peak_bytes: u64,
+    /// Bytes that frozen iterations computed again for ops that read them.
+    pub recomputed_bytes: u64,
+    /// How long ops took that ran again in frozen iterations.
+    pub recompute_ns: u64,
 }
 
 // SAFETY: `repr(C)`, the size first; numbers.
@@ -105,6 +109,8 @@ impl VtStats {
             }),
             kept_bytes: done.pinned.0,
             iteration_peak_bytes: kind.as_ref().map_or(0, |kind| kind.peak.0),
+            recomputed_bytes: done.recomputed.0,
+            recompute_ns: done.recompute_ns,
         }
     }
 }
@@ -198,6 +204,14 @@ fn write_report(text: &mut String, runtime: &Runtime) -> std::fmt::Result {
         stats.moved_in,
         Time(stats.stall_ns)
     )?;
+    if stats.recomputed.0 > 0 {
+        writeln!(
+            text,
+            "recomputed   {} in {}",
+            stats.recomputed,
+            Time(stats.recompute_ns)
+        )?;
+    }
     writeln!(
         text,
         "besides      {} of planning, {} switches between kinds of iterations in {}",
@@ -215,6 +229,13 @@ fn write_report(text: &mut String, runtime: &Runtime) -> std::fmt::Result {
 }
 
 fn write_program(text: &mut String, program: &ProgramReport) -> std::fmt::Result {
+    for op in &program.excluded {
+        writeln!(
+            text,
+            "key {:<8} op {op:?} left other bits when it ran again",
+            program.key
+        )?;
+    }
     write!(text, "key {:<8} ", program.key)?;
     if let (Some((pages, page)), Some([out, r#in])) = (program.arena, program.moved) {
         writeln!(

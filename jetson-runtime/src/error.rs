@@ -214,6 +214,23 @@ pub enum RuntimeError {
         /// The arena.
         budget: Bytes,
     },
+    /// An op was to run again later, and nothing is there to run it.
+    #[error("op '{op}' was begun as one that may run again; set a replayer first")]
+    NoReplayer {
+        /// The op.
+        op: ShortName,
+    },
+    /// An op could not run again.
+    #[error(
+        "op '{op}' was run again and failed: {reason}; what it was to compute is lost, the rest of \
+         the iteration goes on on demand"
+    )]
+    Replay {
+        /// The op.
+        op: ShortName,
+        /// What the replayer said.
+        reason: &'static str,
+    },
     /// A pinned tensor does not fit beside the others.
     #[error(
         "tensor '{name}' is to stay in the arena and needs {needed}, of which {room} are not taken \

@@ -10,12 +10,13 @@
 //!
 //! *Not here*: reading and writing tensors between iterations (see `boundary`).
 
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::Instant;
 
 use lgm::plan::Plan;
-use vtensor::{OpIndex, TensorId};
+use vtensor::{OpIndex, StepKind, TensorId};
 
 use crate::arena::Arena;
 use crate::content::Content;
@@ -30,7 +31,7 @@ use crate::scale::Scale;
 use crate::spill::Tier;
 use crate::stats::elapsed_ns;
 use crate::step::Step;
-use crate::table::Table;
+use crate::table::{StepRow, Table};
 use crate::window_map::WindowMap;
 
 /// What a frozen runtime owns. Fields are dropped in this order: engines end before the memory
@@ -117,10 +118,19 @@ impl Frozen {
         Ok(())
     }
 
-    /// Begins the step of op `op`: waits until its tensors are in place (E1).
+    /// What the step that comes next, or that is open, does; `None` after the last one. A step that
+    /// runs an op again is begun and ended like any other, by its own number.
+    #[must_use]
+    #[inline]
+    pub fn due(&self) -> Option<StepKind> {
+        Some(self.parts.table.steps.get(self.course.next_step)?.kind)
+    }
+
+    /// Begins step `op`, which is the op of that number unless the program runs ops again: waits
+    /// until its tensors are in place (E1), and fills the scratch of an op that runs again.
     ///
     /// # Errors
-    /// If `op` is not the op that was recorded here, no iteration runs, a step is open, or a copy
+    /// If `op` is not the step that was recorded here, no iteration runs, a step is open, or a copy
     /// failed.
     #[inline]
     pub fn step_begin(&mut self, op: OpIndex) -> Result<Step<'_>, RuntimeError> {
@@ -136,7 +146,20 @@ impl Frozen {
         // The same page has several addresses, which a compiler takes for different memory: what
         // follows must not be moved before what an earlier step did.
         compiler_fence(Ordering::SeqCst);
+        if row.fill_count > 0 {
+            self.fill(&row);
+        }
         Ok(Step::new(self.parts.table.accesses_of(&row)))
+    }
+
+    /// Gives the scratch of a step that is open what it begins with.
+    fn fill(&self, row: &StepRow) {
+        for fill in self.parts.table.fills_of(row) {
+            // SAFETY: both are tensors of the open step, of one size, in mapped windows; tensors of
+            // a step do not overlap, and no engine writes either, by the verified plan.
+            unsafe { ptr::copy_nonoverlapping(fill.from.as_ptr(), fill.to.as_ptr(), fill.bytes) };
+        }
+        compiler_fence(Ordering::SeqCst);
     }
 
     /// The open step again.

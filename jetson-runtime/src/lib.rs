@@ -116,7 +116,7 @@ pub use fault::Fault;
 pub use frozen::Frozen;
 pub use live::{
     Access, Config, Divergence, Op, ProgramKey, ProgramReport, Runtime, RuntimeStats, Tensor,
-    TensorDesc, TensorState, View, predict, written_per_day,
+    TensorDesc, TensorState, Token, View, predict, written_per_day,
 };
 pub use memory::{Usage, process_pss};
 pub use nix::errno::Errno;

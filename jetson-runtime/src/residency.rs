@@ -75,6 +75,8 @@ struct Replay<'a> {
     spill: Ledger,
     /// How often each tensor was written.
     versions: Vec<u64>,
+    /// Whether it was in the last iteration.
+    written: Vec<bool>,
 }
 
 /// Whose bytes are asked for.
@@ -102,6 +104,7 @@ pub(crate) fn residency(lowered: Lowered<'_>, progress: Progress, whose: Whose) 
         device: Ledger::default(),
         spill: Ledger::default(),
         versions: vec![0; plan.skeleton.tensors.len()],
+        written: vec![false; plan.skeleton.tensors.len()],
     };
     replay.home();
     let first = progress.iteration.saturating_sub(1).max(progress.since);
@@ -189,6 +192,7 @@ impl Replay<'_> {
     }
 
     fn iteration(&mut self, iteration: u64, steps: usize, progress: Progress) {
+        self.written.fill(false);
         let [outs, ins] = [&self.table.outs, &self.table.ins];
         let fate = |command: &Command| {
             let direction = command.transfer.direction.index();
@@ -231,6 +235,7 @@ impl Replay<'_> {
             }
             let version = &mut self.versions[access.tensor.index()];
             *version += 1;
+            self.written[access.tensor.index()] = true;
             let held = Held {
                 end: 0,
                 tensor: access.tensor,
@@ -322,7 +327,7 @@ impl Replay<'_> {
         }
         let mut segments = Vec::new();
         for (index, tensor) in tensors.iter().enumerate() {
-            let written = whose == Whose::All && self.versions[index] > 0;
+            let written = whose == Whose::All && self.written[index];
             if !(tensor.persistent || written) {
                 continue;
             }

@@ -19,6 +19,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use lgm::planner::Methods;
 use lgm::policy::Policy;
 use nix::libc;
 use vtensor::{Bytes, Kinds, PageBytes};
@@ -37,10 +38,11 @@ pub const PROFILE: &str = "/run/vtensor/profile.json";
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// Every option, as it is called in a file; `VTENSOR_` and capitals make the variable.
-pub const OPTIONS: [&str; 11] = [
+pub const OPTIONS: [&str; 12] = [
     "budget",
     "page",
     "policy",
+    "methods",
     "warmup",
     "spill_dir",
     "spill_max",
@@ -60,6 +62,8 @@ pub struct Settings {
     pub page: Option<PageBytes>,
     /// What chooses the moves.
     pub policy: Option<Policy>,
+    /// How room is made.
+    pub methods: Option<Methods>,
     /// Equal iterations in a row before a program is made of them.
     pub warmup: Option<u32>,
     /// The folder of spill files.
@@ -186,6 +190,7 @@ impl Settings {
                 self.page = Some(page.map_err(|error| wrong(&error))?);
             }
             "policy" => self.policy = Some(text.parse().map_err(|error| wrong(&error))?),
+            "methods" => self.methods = Some(text.parse().map_err(|error| wrong(&error))?),
             "warmup" => {
                 let warmup = text.parse::<u32>().ok().filter(|warmup| *warmup >= 2);
                 let warmup = warmup.ok_or_else(|| {
@@ -219,6 +224,7 @@ impl Settings {
         Config {
             budget: self.budget,
             policy: self.policy.unwrap_or(defaults.policy),
+            methods: self.methods.unwrap_or(defaults.methods),
             page: self.page,
             spill: self.spill_folder().map_or(Spill::Ram, Spill::File),
             storage: self.storage(),
@@ -309,6 +315,7 @@ mod tests {
         budget = \"96MiB\"   # an amount
         page = 65536
         policy = \"lru\"
+        methods = \"recompute\"
         warmup = 5
         spill_dir = \"/var/lib/vtensor\"
         spill_max = \"2GiB\"
@@ -329,6 +336,7 @@ mod tests {
         assert_eq!(config.budget, Some(Bytes(96 << 20)));
         assert_eq!(config.page.map(PageBytes::get), Some(65536));
         assert_eq!((config.policy, config.warmup), (Policy::Lru, 5));
+        assert_eq!(config.methods, Methods::Recompute);
         assert!(matches!(&config.spill, Spill::File(d) if d == Path::new("/var/lib/vtensor")));
         assert_eq!(config.spill_bytes_max, Some(Bytes(2 << 30)));
         assert_eq!(config.storage.integrity, Integrity::Checksum);
@@ -344,6 +352,7 @@ mod tests {
             ("VTENSOR_BUDGET", "1GiB"),
             ("VTENSOR_PAGE", "2MiB"),
             ("VTENSOR_POLICY", "whole"),
+            ("VTENSOR_METHODS", "swap"),
             ("VTENSOR_WARMUP", "2"),
             ("VTENSOR_SPILL_DIR", "/mnt"),
             ("VTENSOR_SPILL_MAX", "3GiB"),
@@ -362,6 +371,7 @@ mod tests {
         assert_eq!(config.budget, Some(Bytes(1 << 30)));
         assert_eq!(config.page.map(PageBytes::get), Some(2 << 20));
         assert_eq!((config.policy, config.warmup), (Policy::Whole, 2));
+        assert_eq!(config.methods, Methods::Swap);
         assert!(matches!(&config.spill, Spill::File(d) if d == Path::new("/mnt")));
         assert_eq!(config.spill_bytes_max, Some(Bytes(3 << 30)));
         assert_eq!(config.storage, StorageOptions::default());
@@ -387,7 +397,10 @@ mod tests {
         let all = settings(&set.join("\n"), &[]).unwrap().config();
         let default = Config::default();
         assert_eq!((all.policy, all.warmup), (default.policy, default.warmup));
-        assert_eq!(all.storage, default.storage);
+        assert_eq!(
+            (all.methods, all.storage),
+            (default.methods, default.storage)
+        );
         assert_eq!(all.profile, Settings::default().profile());
     }
 

@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 
 use lgm::plan::Plan;
 use lgm::program::{Program, Step};
+use lgm::skeleton::Access;
 use vtensor::{
     Bytes, In, Mode, OpIndex, Out, PieceRun, Place, StepCounts, StepIndex, StepKind, TensorId,
 };
@@ -22,8 +23,11 @@ use crate::scale::{Scale, to_usize};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StepRow {
     pub(crate) op: OpIndex,
+    pub(crate) kind: StepKind,
     pub(crate) first_access: u32,
     pub(crate) access_count: u32,
+    pub(crate) first_fill: u32,
+    pub(crate) fill_count: u32,
     pub(crate) counts: StepCounts,
 }
 
@@ -40,6 +44,20 @@ pub(crate) struct AccessRow {
 unsafe impl Send for AccessRow {}
 // SAFETY: a shared row is only read.
 unsafe impl Sync for AccessRow {}
+
+/// A copy that is made as a step begins: scratch of an op that runs again begins with what the
+/// tensor holds now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fill {
+    pub(crate) to: NonNull<u8>,
+    pub(crate) from: NonNull<u8>,
+    pub(crate) bytes: usize,
+}
+
+// SAFETY: as for accesses.
+unsafe impl Send for Fill {}
+// SAFETY: as for accesses.
+unsafe impl Sync for Fill {}
 
 /// A copy, and what it waits for.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +76,7 @@ pub(crate) struct Command {
 pub(crate) struct Table {
     pub(crate) steps: Vec<StepRow>,
     pub(crate) accesses: Vec<AccessRow>,
+    pub(crate) fills: Vec<Fill>,
     pub(crate) outs: Vec<Command>,
     pub(crate) ins: Vec<Command>,
 }
@@ -79,11 +98,12 @@ impl Table {
             scale,
             places,
         };
-        let (steps, accesses) = lowering.steps();
+        let (steps, accesses, fills) = lowering.steps();
         let (outs, ins) = lowering.commands();
         let table = Self {
             steps,
             accesses,
+            fills,
             outs,
             ins,
         };
@@ -134,6 +154,13 @@ impl Table {
         &self.accesses[first..first + row.access_count as usize]
     }
 
+    /// The copies that are made as a step begins.
+    #[inline]
+    pub(crate) fn fills_of(&self, row: &StepRow) -> &[Fill] {
+        let first = row.first_fill as usize;
+        &self.fills[first..first + row.fill_count as usize]
+    }
+
     /// The commands of a single engine, in the order of rule E4: release step, outs before ins,
     /// index.
     pub(crate) fn single_queue(&self) -> Vec<Command> {
@@ -175,12 +202,13 @@ impl Lowering<'_> {
         })
     }
 
-    fn steps(&self) -> (Vec<StepRow>, Vec<AccessRow>) {
+    fn steps(&self) -> (Vec<StepRow>, Vec<AccessRow>, Vec<Fill>) {
         let Plan {
             skeleton, program, ..
         } = self.plan;
         let mut steps = Vec::with_capacity(program.steps.len());
         let mut rows = Vec::with_capacity(program.places.len());
+        let mut fills = Vec::new();
         for (index, step) in program.steps.iter().enumerate() {
             let op = OpIndex::from_index(index);
             let accesses = skeleton.accesses_of(op);
@@ -201,14 +229,33 @@ impl Lowering<'_> {
                 rows.len(),
                 "accesses have places"
             );
+            let first_fill = fills.len();
+            fills.extend(self.fills(step.kind, accesses, &rows[first_access as usize..]));
+            let count = |rows| u32::try_from(rows).expect("an op has fewer fills than accesses");
             steps.push(StepRow {
                 op,
+                kind: step.kind,
                 first_access,
                 access_count,
+                first_fill: count(first_fill),
+                fill_count: count(fills.len() - first_fill),
                 counts: step.counts,
             });
         }
-        (steps, rows)
+        (steps, rows, fills)
+    }
+
+    /// What the scratch of a step begins with; `rows` are the step's accesses.
+    fn fills(&self, kind: StepKind, accesses: &[Access], rows: &[AccessRow]) -> Vec<Fill> {
+        let (StepKind::Replay(op), Some(replays)) = (kind, &self.plan.replays) else {
+            return Vec::new();
+        };
+        let fill = |(to, from): (usize, usize)| Fill {
+            to: rows[to].pointer,
+            from: rows[from].pointer,
+            bytes: rows[to].bytes,
+        };
+        replays.fills(op, accesses).map(fill).collect()
     }
 
     fn commands(&self) -> (Vec<Command>, Vec<Command>) {

@@ -49,6 +49,19 @@ enum {
     VT_SPILL_FILE = 2
 };
 
+/* How room is made once an iteration is recorded. */
+typedef uint32_t vt_methods;
+enum {
+    /* What the device's owner has set, else VT_METHODS_BOTH. */
+    VT_METHODS_DEFAULT = 0,
+    /* Tensors move. */
+    VT_METHODS_SWAP = 1,
+    /* Ops run again that have a replay callback; nothing moves. */
+    VT_METHODS_RECOMPUTE = 2,
+    /* Both, each where it is faster. */
+    VT_METHODS_BOTH = 3
+};
+
 /* Flags of a configuration. */
 enum {
     /* A spill file is kept readable, with checksums; without it, it is encrypted. */
@@ -63,7 +76,13 @@ enum {
      * they keep their place in the arena, so that a disk that fails can cost an iteration but never
      * the model.
      */
-    VT_CONFIG_SPILL_MODEL = 4
+    VT_CONFIG_SPILL_MODEL = 4,
+    /*
+     * Each op that has a replay callback runs again once while it is recorded, on copies beside the
+     * budget. One that does not leave the same bits is named in the log and in vt_report(), and no
+     * program runs it again.
+     */
+    VT_CONFIG_CHECK_REPLAYS = 8
 };
 
 /* How much the library says; each level includes those above it. */
@@ -135,6 +154,9 @@ typedef struct vt_config {
      * write more is refused by vt_iteration_begin() with VT_ERROR_BUDGET. 0 is no limit.
      */
     uint64_t spill_write_bytes_per_day_max;
+    vt_methods methods;
+    /* 0. */
+    uint32_t reserved;
 } vt_config;
 
 /*

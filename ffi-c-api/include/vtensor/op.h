@@ -47,8 +47,20 @@ enum {
 };
 
 /*
- * Computes an op again, with its tensors at pointers, in the order of its accesses. Reserved for
- * recomputing instead of moving: no version calls it yet.
+ * Computes an op again: what its tensors were given up for comes back by computing it. pointers[i]
+ * is the address of the tensor of the op's accesses[i] now, at a multiple of 512 bytes, and is
+ * valid during the call. Returns VT_OK when the op is complete; anything else stops the program,
+ * and what the op was to compute may be lost, which reading it tells by VT_ERROR_LOST.
+ *
+ * What the op overwrites is a function of what it reads; what it reads and writes, of that and of
+ * its content before, with no influence on what it overwrites: so a step that updates running
+ * statistics may run again, on a copy of them that is thrown away. No random numbers, and no result
+ * outside of its tensors. It computes the same bits each time.
+ *
+ * It is called inside vt_op_begin() of a later op or inside vt_iteration_end(), on the thread that
+ * calls that, never at once with anything else of its runtime; any number of times from the end of
+ * its op to the end of the iteration, also none. It must return: no exception, no longjmp. It may
+ * not call the library for the same runtime (VT_ERROR_BUSY).
  */
 typedef vt_status (*vt_replay_fn)(void *user, void *const *pointers);
 
@@ -66,7 +78,11 @@ typedef struct vt_op_desc {
     vt_op_phase phase;
     /* No flag is known yet: 0. */
     uint32_t flags;
-    /* May be NULL, and is not called by this version. */
+    /*
+     * Computes the op again; NULL if it may not run again. Part of what is recorded is whether
+     * there is one; which one it is, and user, may differ each time. Both must be valid until the
+     * iteration ends or is aborted.
+     */
     vt_replay_fn replay;
     void *user;
 } vt_op_desc;
@@ -83,8 +99,10 @@ typedef struct vt_op_desc {
  * Errors: VT_ERROR_ORDER outside an iteration, while an op is open, and for a tensor of the
  * iteration that was not written; VT_ERROR_NOT_FOUND for a tensor that is none; VT_ERROR_BUDGET if
  * its tensors do not fit together; VT_ERROR_SPILL_FULL, VT_ERROR_SYSTEM if one cannot be brought;
- * VT_ERROR_LOST for one whose content is gone. No op is open then; it may be tried again.
- * Ownership: the memory is the library's, lent until the op ends; desc is not kept; pointers_out
+ * VT_ERROR_LOST for one whose content is gone, or if another op was to run again before this one
+ * and its callback failed. No op is open then; it may be tried again.
+ * Ownership: the memory is the library's, lent until the op ends; desc is not kept but for replay
+ * and user, which are lent until the iteration ends; pointers_out
  * has room for access_count pointers and may be NULL if that is 0.
  * Threads: any, one call at a time; the op may end on another thread than it began.
  * Allocation: while recording; none frozen.

@@ -61,6 +61,9 @@ typedef struct vt_stats {
     uint64_t kept_bytes;
     /* Bytes of tensors at once, at most, in the iteration of that kind: what it takes unlimited. */
     uint64_t iteration_peak_bytes;
+    /* Bytes that frozen iterations computed again for ops that read them, and how long that took. */
+    uint64_t recomputed_bytes;
+    uint64_t recompute_ns;
 } vt_stats;
 
 /*

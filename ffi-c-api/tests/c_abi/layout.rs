@@ -31,7 +31,7 @@ fn rust() -> String {
         layout!(
             "vt_config", VtConfig: size, budget_bytes, page_bytes, backend, mechanism, spill,
             warmup_iterations, spill_dir, spill_bytes_max, compute_stream, log, log_user,
-            log_level, flags, policy, spill_write_bytes_per_day_max,
+            log_level, flags, policy, spill_write_bytes_per_day_max, methods, reserved,
         ),
         layout!(
             "vt_op_desc", VtOpDesc: size, name, accesses, access_count, stream, phase, flags,
@@ -46,7 +46,7 @@ fn rust() -> String {
             divergences, moved_out_bytes, moved_in_bytes, stall_ns, switches, switch_ns,
             planning_ns, arena_bytes, waiting_bytes, failed_copies, program_bytes,
             program_out_bytes, program_in_bytes, program_compute_ns, program_predicted_ns,
-            program_digest, kept_bytes, iteration_peak_bytes,
+            program_digest, kept_bytes, iteration_peak_bytes, recomputed_bytes, recompute_ns,
         ),
         layout!("vt_tensor_desc", VtTensorDesc: size, bytes, kind, flags, name),
         layout!("vt_tensor_state", VtTensorState: size, content, reserved),

@@ -3,7 +3,9 @@
 mod support;
 
 use jetson_runtime::{Config, ProgramKey, Spill};
+use lgm::planner::Methods;
 use lgm::policy::Policy;
+use lgm::profile::Link;
 use support::Folder;
 use vtensor::Bytes;
 use vtensor_bench::train::budget::TrainBudget;
@@ -44,6 +46,7 @@ fn task(network: fn(vtensor_bench::train::model::Shape, usize) -> Network, data:
         data,
         seed: 7,
         load: None,
+        methods: Methods::Swap,
         spill: Spill::Ram,
         storage: jetson_runtime::StorageOptions::default(),
         keep: None,
@@ -109,6 +112,59 @@ fn resnet20_is_the_same_in_half_of_the_memory_and_in_the_least() {
     task.course.steps = 10;
     same_under(&task, HALF);
     same_under(&task, TrainBudget::Min);
+}
+
+/// In half of the memory, and in the least in which moving alone has a plan, results are the same
+/// if ops may run again. The link is slow, so that they do where there is room for it.
+fn same_when_ops_run_again(task: Task) {
+    let (trainer, reference) = run(&task, Policy::None, None);
+    let traces = Task::traces(&trainer).expect("recorded");
+    let least = TrainBudget::Min.resolve(&traces, &task.config(Policy::Vtensor, None));
+    let half = Bytes(reference.peak.0 / 2);
+    assert!(least < half, "{least} is a limit");
+    for (methods, budget) in [Methods::Swap, Methods::Both]
+        .into_iter()
+        .flat_map(|methods| [(methods, least), (methods, half)])
+    {
+        let link = Link {
+            out_bps: 5e7,
+            in_bps: 5e7,
+            copy_latency_ns: 20_000,
+            duplex: true,
+        };
+        let task = Task {
+            methods,
+            link: Some(link),
+            network: task.network.clone(),
+            data: task.data.clone(),
+            spill: task.spill.clone(),
+            load: None,
+            ..task
+        };
+        let (_, outcome) = run(&task, Policy::Vtensor, Some(budget));
+        let what = format!("{methods} in {budget}");
+        assert!(outcome.results == reference.results, "{what}");
+        assert!(outcome.held.arena <= budget, "{what}: {:?}", outcome.held);
+        assert!(outcome.refusals.is_empty(), "{:?}", outcome.refusals);
+        match (methods, budget == half) {
+            (Methods::Swap, _) => assert_eq!(outcome.recomputed, Bytes(0), "{what}"),
+            (_, true) => assert!(outcome.recomputed > Bytes(0), "{what}"),
+            (_, false) => {}
+        }
+    }
+}
+
+#[test]
+fn digits_are_the_same_when_ops_run_again() {
+    same_when_ops_run_again(small());
+}
+
+#[test]
+fn resnet20_is_the_same_when_ops_run_again() {
+    let mut task = task(zoo::resnet20, some(&generated::generated(), 30, 6));
+    task.course.batch = 6;
+    task.course.steps = 10;
+    same_when_ops_run_again(task);
 }
 
 #[test]

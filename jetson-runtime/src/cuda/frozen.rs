@@ -18,6 +18,7 @@
 //! Limits: not yet captured as a CUDA graph.
 
 use std::ffi::c_void;
+use std::ptr::NonNull;
 use std::time::Instant;
 
 use lgm::plan::Plan;
@@ -36,7 +37,7 @@ use crate::failure::Direction;
 use crate::scale::Scale;
 use crate::stats::elapsed_ns;
 use crate::step::Accesses;
-use crate::table::{Command, Table};
+use crate::table::{Command, StepRow, Table};
 
 /// Iterations that the application may be ahead of the GPU, and sets of events.
 const AHEAD: u64 = 2;
@@ -176,7 +177,23 @@ impl Frozen {
             self.stats.waits += 1;
         }
         self.course.open();
+        if row.fill_count > 0 {
+            let filled = self.fill_scratch(&row);
+            self.check_call(filled)?;
+        }
         Ok(Accesses::new(self.parts.table.accesses_of(&row)))
+    }
+
+    /// Gives the scratch of the open step, which runs an op again, what it begins with.
+    fn fill_scratch(&self, row: &StepRow) -> Result<(), CudaError> {
+        let (parts, calls) = (&self.parts, self.parts.device.calls()?);
+        let address = |pointer: NonNull<u8>| pointer.addr().get() as u64;
+        parts.table.fills_of(row).iter().try_for_each(|fill| {
+            let (to, from) = (address(fill.to), address(fill.from));
+            // SAFETY: both are tensors of the open step, which the stream has waited for; tensors
+            // of a step do not overlap, and memory and stream live as long as the program.
+            unsafe { calls.copy_inside_async(to, from, fill.bytes, parts.streams.compute.raw()) }
+        })
     }
 
     /// Ends the step: its kernels are enqueued, and the copies that wait for them are, here.

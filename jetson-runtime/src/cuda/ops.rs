@@ -25,7 +25,7 @@ impl Frozen {
         Accesses::new(table.accesses_of(&table.steps[self.course.next_step]))
     }
 
-    /// Overwrites the tensor of an access with a content.
+    /// Overwrites the tensor of an access with a content: a version of a tensor.
     ///
     /// # Panics
     /// If no step is open, it has no such access, or the access only reads.
@@ -36,11 +36,11 @@ impl Frozen {
         &mut self,
         kernels: &Kernels,
         access: usize,
-        version: u32,
+        content: (TensorId, u32),
     ) -> Result<(), RuntimeError> {
         let step = self.open_step();
         assert!(step.mode(access).writes(), "the op only reads this tensor");
-        let (address, bytes, pattern) = range(&step, access, version);
+        let (address, bytes, pattern) = range(&step, access, content);
         // SAFETY: the stream has waited for the step's tensors, and the next step or copy waits
         // for the step. Kernels and program are of one process, hence of one primary context.
         let filled = unsafe { kernels.fill(self.stream(), address, bytes, pattern) };
@@ -58,11 +58,11 @@ impl Frozen {
         &mut self,
         kernels: &Kernels,
         access: usize,
-        version: u32,
+        content: (TensorId, u32),
         tally: &Tally,
         counter: usize,
     ) -> Result<(), RuntimeError> {
-        let (address, bytes, pattern) = range(&self.open_step(), access, version);
+        let (address, bytes, pattern) = range(&self.open_step(), access, content);
         let wrong = tally.address(counter);
         // SAFETY: as for `fill`; counters are used by this stream, and by the host at rest.
         let checked = unsafe { kernels.check(self.stream(), address, bytes, pattern, wrong) };
@@ -80,8 +80,11 @@ impl Frozen {
     }
 }
 
-fn range(step: &Accesses<'_>, access: usize, version: u32) -> (u64, u64, Pattern) {
-    let TensorId(tensor) = step.tensor(access);
+fn range(
+    step: &Accesses<'_>,
+    access: usize,
+    (TensorId(tensor), version): (TensorId, u32),
+) -> (u64, u64, Pattern) {
     let pattern = Pattern {
         tensor,
         version,

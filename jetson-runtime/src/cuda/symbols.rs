@@ -130,6 +130,8 @@ symbols! {
         (to: Address, from: *const c_void, bytes: usize, stream: Handle);
     copy_out_async [c"cuMemcpyDtoHAsync_v2"]
         (to: *mut c_void, from: Address, bytes: usize, stream: Handle);
+    copy_inside_async [c"cuMemcpyDtoDAsync_v2"]
+        (to: Address, from: Address, bytes: usize, stream: Handle);
     copy_in [c"cuMemcpyHtoD_v2"] (to: Address, from: *const c_void, bytes: usize);
     copy_out [c"cuMemcpyDtoH_v2"] (to: *mut c_void, from: Address, bytes: usize);
     // Two forms of one function, with different arguments: either may be there.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use lgm::planner::Methods;
 use lgm::policy::Policy;
 use lgm::profile::Link;
 use vtensor::{Bytes, Kinds, PageBytes};
@@ -20,6 +21,13 @@ pub struct Config {
     pub budget: Option<Bytes>,
     /// What chooses the moves once an iteration is recorded.
     pub policy: Policy,
+    /// How room is made once an iteration is recorded: tensors move, or ops run again that were
+    /// begun as such ([`op_begin_replayable`](super::Runtime::op_begin_replayable)), or both, each
+    /// where it is faster.
+    pub methods: Methods,
+    /// Whether each op that may run again does so once while it is recorded, on copies that are
+    /// taken beside the budget: one that leaves other bits is named, and no program runs it again.
+    pub check_replays: bool,
     /// The page of plans. `None` takes the power of two near 1/1024 of the iteration's peak, and
     /// smaller ones where an op does not fit.
     pub page: Option<PageBytes>,
@@ -60,6 +68,8 @@ impl Default for Config {
         Self {
             budget: None,
             policy: Policy::Vtensor,
+            methods: Methods::default(),
+            check_replays: false,
             page: None,
             spill: Spill::Ram,
             storage: StorageOptions::default(),

@@ -4,22 +4,23 @@
 //! of the program. The first call that is not what was recorded stops the program exactly there
 //! (B4), and the iteration goes on on demand with the same bytes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, compiler_fence};
-use std::time::Instant;
 
 use lgm::trace::Phase;
 use vtensor::Mode;
 
-use super::op::{Op, Row};
+use super::op::Op;
+use super::recording::Recording;
+use super::replays::Token;
 use super::runtime::Runtime;
-use super::score::{Event, OpEvent, Score, Spec, merged, mode_of};
+use super::score::{Event, Score, Spec};
 use super::seats::Seats;
+use super::switching::Then;
 use super::tensor::{Access, Key, ProgramKey, Tensor, TensorDesc};
 use super::track::Track;
 use crate::error::RuntimeError;
 use crate::failure::short_name;
-use crate::stats::elapsed_ns;
 
 /// Where the application is.
 pub(super) enum Place {
@@ -29,22 +30,6 @@ pub(super) enum Place {
     Recording(Recording),
     /// In an iteration of a frozen program.
     Replaying(Cursor),
-}
-
-/// An iteration on demand.
-pub(super) struct Recording {
-    pub(super) track: usize,
-    pub(super) score: Score,
-    pub(super) durations_ns: Vec<u64>,
-    pub(super) open: Option<OpenOp>,
-    /// Addresses of its own tensors that keep theirs.
-    pub(super) seats: Seats,
-}
-
-/// An op that runs on demand.
-pub(super) struct OpenOp {
-    event: OpEvent,
-    began: Instant,
 }
 
 /// How far a frozen iteration came.
@@ -87,11 +72,13 @@ impl Runtime {
             });
         } else {
             self.vacate()?;
+            let check = self.config.check_replays && !self.tracks[track].checked;
             self.place = Place::Recording(Recording {
                 track,
                 score: Score::default(),
                 durations_ns: Vec::new(),
                 open: None,
+                once: check.then(BTreeSet::new),
                 seats: Seats::default(),
             });
         }
@@ -113,21 +100,32 @@ impl Runtime {
     /// not fit into the budget together; if the spill tier fails. The op may be tried again.
     #[inline]
     pub fn op_begin(&mut self, name: &str, accesses: &[Access]) -> Result<Op<'_>, RuntimeError> {
+        self.begin_op(name, accesses, None)
+    }
+
+    /// Begins an op; one that may run again has a token.
+    #[inline]
+    pub(super) fn begin_op(
+        &mut self,
+        name: &str,
+        accesses: &[Access],
+        token: Option<Token>,
+    ) -> Result<Op<'_>, RuntimeError> {
         self.end_touch()?;
         let Place::Replaying(cursor) = self.place else {
-            return self.record_op(name, accesses);
+            return self.record_op(name, accesses, token);
         };
         if cursor.open {
             return Err(self.out_of_order("op_begin", "call op_end first"));
         }
-        if !self.is_next_op(cursor, name, accesses) {
+        if !self.is_next_op(cursor, name, accesses, token.is_some()) {
             for access in accesses {
                 self.check_alive(cursor, access.tensor)?;
             }
             self.diverge(&|| format!("op {name:?} with {} tensors", accesses.len()));
-            return self.record_op(name, accesses);
+            return self.record_op(name, accesses, token);
         }
-        self.replay_op(cursor)?;
+        self.replay_op(cursor, token)?;
         let program = self.tracks[cursor.track].program.as_ref();
         Ok(Op::new(program.expect("it runs").rows(cursor.op)))
     }
@@ -152,12 +150,7 @@ impl Runtime {
                 let Some(open) = recording.open.take() else {
                     return Err(self.out_of_order("op_end", "call op_begin first"));
                 };
-                compiler_fence(Ordering::SeqCst);
-                let ns = elapsed_ns(open.began);
-                let longest = vtensor::limits::OP_NS_MAX;
-                recording.durations_ns.push(ns.min(longest));
-                self.heap.note_writes(&open.event.merged());
-                recording.score.events.push(Event::Op(open.event));
+                self.end_recorded_op(open);
                 Ok(())
             }
             Place::Rest | Place::Replaying(_) => {
@@ -193,8 +186,11 @@ impl Runtime {
                 return Err(self.out_of_order("iteration_end", open));
             }
             if cursor.event == self.tracks[cursor.track].score.events.len() {
+                self.run_due(cursor)?;
                 let program = self.tracks[cursor.track].program.as_mut();
-                program.expect("it runs").frozen.iteration_end()?;
+                let program = program.expect("it runs");
+                program.frozen.iteration_end()?;
+                self.stats.recomputed.0 += program.recomputed.0;
                 self.place = Place::Rest;
                 self.stats.frozen_iterations += 1;
                 return Ok(());
@@ -227,7 +223,7 @@ impl Runtime {
                 Some(Event::Op(op)) if cursor.open => op.merged(),
                 _ => Vec::new(),
             };
-            self.stop_program();
+            self.stop_program(Then::GivenUp);
             // The program has told of its own tensors; pinned ones are not among them.
             let pinned = torn.iter().filter(|(key, _)| self.heap.is_pinned(*key));
             let pinned: Vec<(Key, Mode)> = pinned.copied().collect();
@@ -261,7 +257,13 @@ impl Runtime {
 
     /// Whether an op is what was recorded next.
     #[inline]
-    fn is_next_op(&self, cursor: Cursor, name: &str, accesses: &[Access]) -> bool {
+    fn is_next_op(
+        &self,
+        cursor: Cursor,
+        name: &str,
+        accesses: &[Access],
+        replayable: bool,
+    ) -> bool {
         let events = &self.tracks[cursor.track].score.events;
         let Some(Event::Op(op)) = events.get(cursor.event) else {
             return false;
@@ -270,6 +272,7 @@ impl Runtime {
             mode == access.mode && self.is(key, access.tensor)
         };
         op.accesses.len() == accesses.len()
+            && op.replayable == replayable
             && *op.name == *name
             && op.accesses.iter().zip(accesses).all(same)
     }
@@ -373,79 +376,6 @@ impl Runtime {
             }
             _ => Ok(()),
         }
-    }
-
-    fn record(&mut self, event: Event) {
-        if let Place::Recording(recording) = &mut self.place {
-            recording.score.events.push(event);
-        }
-    }
-
-    /// Begins an op on demand.
-    #[cold]
-    fn record_op(&mut self, name: &str, accesses: &[Access]) -> Result<Op<'_>, RuntimeError> {
-        let Place::Recording(Recording { open: None, .. }) = self.place else {
-            return Err(self.out_of_order("op_begin", "begin an iteration, end the op before"));
-        };
-        let keys: Result<Vec<(Key, Mode)>, RuntimeError> = accesses
-            .iter()
-            .map(|access| Ok((self.registry.resolve(access.tensor)?, access.mode)))
-            .collect();
-        let event = OpEvent {
-            name: name.into(),
-            phase: self.phase,
-            accesses: keys?,
-        };
-        let once = merged(&event.accesses);
-        let undefined = |&&(key, mode): &&(Key, Mode)| {
-            key.is_transient() && mode == Mode::Read && !self.heap.is_written(key)
-        };
-        if let Some((key, _)) = once.iter().find(undefined) {
-            return Err(RuntimeError::ReadBeforeWrite {
-                op: short_name(name),
-                name: short_name(&self.heap.items[key].name),
-            });
-        }
-        self.heap.acquire(name, &once)?;
-        self.rows.clear();
-        for (key, _) in &event.accesses {
-            self.rows.push(Row {
-                pointer: self.heap.pointer(*key),
-                bytes: crate::scale::to_usize(self.heap.items[key].asked),
-                mode: mode_of(*key, &once),
-            });
-        }
-        if let Place::Recording(recording) = &mut self.place {
-            let began = Instant::now();
-            recording.open = Some(OpenOp { event, began });
-        }
-        compiler_fence(Ordering::SeqCst);
-        Ok(Op::new(&self.rows))
-    }
-
-    /// Takes a recorded iteration in; what it left behind becomes persistent.
-    fn end_recording(&mut self, mut recording: Recording) {
-        let left: Vec<Key> = self.registry.alive().collect();
-        for key in left {
-            recording
-                .score
-                .kept
-                .push(u32::try_from(key.index()).expect("numbers are u32"));
-            let promoted = self.registry.promote(key);
-            self.heap.rename(key, promoted);
-            self.to_keep.push(promoted);
-        }
-        self.registry.end_iteration();
-        self.stats.recorded_iterations += 1;
-        let Recording {
-            track,
-            score,
-            durations_ns,
-            seats,
-            ..
-        } = recording;
-        self.tracks[track].note(score, durations_ns);
-        self.tracks[track].seats = seats;
     }
 
     /// Checks that no iteration runs.

@@ -14,6 +14,7 @@
 //! | `config` | what an application may choose |
 //! | `tensor`, `registry` | handles, and what they stand for |
 //! | `runtime`, `iteration` | the calls of an application, outside and inside iterations |
+//! | `recording` | an iteration on demand |
 //! | `op` | an open op: its tensors at their addresses |
 //! | `heap`, `garage`, `space` | memory on demand: whole tensors in the arena |
 //! | `seats` | addresses that tensors keep for life |
@@ -24,6 +25,9 @@
 //! | `transcript` | a score as a trace that can be planned |
 //! | `planning` | from a transcript to a proven plan |
 //! | `program` | a frozen program and how it maps to the application's ops |
+//! | `replays` | ops that may run again |
+//! | `replay_check` | whether an op that runs again leaves the same bits |
+//! | `recovery` | what a program that stops had given up to compute it later |
 //! | `program_file` | a program that is saved and loaded |
 //! | `track` | what is known of one kind of iteration |
 //! | `switching` | carrying tensors between heap and programs |
@@ -51,7 +55,11 @@ mod pins;
 mod planning;
 mod program;
 mod program_file;
+mod recording;
+mod recovery;
 mod registry;
+mod replay_check;
+mod replays;
 mod report;
 mod runtime;
 mod score;
@@ -71,6 +79,7 @@ mod tests;
 pub use config::Config;
 pub use op::{Op, View};
 pub use planning::predict;
+pub use replays::Token;
 pub use report::{Divergence, ProgramReport, RuntimeStats, TensorState};
 pub use runtime::Runtime;
 pub use tensor::{Access, ProgramKey, Tensor, TensorDesc};

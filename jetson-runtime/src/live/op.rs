@@ -54,6 +54,24 @@ impl<'a> Op<'a> {
         self.rows[access].pointer
     }
 
+    /// The size of the tensor of access `access`.
+    ///
+    /// # Panics
+    /// If the op has no such access.
+    #[must_use]
+    pub const fn bytes(&self, access: usize) -> usize {
+        self.rows[access].bytes
+    }
+
+    /// How the op uses the tensor of access `access`: as all accesses of that tensor together.
+    ///
+    /// # Panics
+    /// If the op has no such access.
+    #[must_use]
+    pub const fn mode(&self, access: usize) -> Mode {
+        self.rows[access].mode
+    }
+
     /// All tensors at once.
     ///
     /// # Panics

@@ -28,6 +28,7 @@ const PAGE_BYTES_MAX: u64 = 2 << 20;
 pub(super) struct Wish<'a> {
     pub(super) budget: Bytes,
     pub(super) policy: Policy,
+    pub(super) methods: Methods,
     pub(super) page: Option<PageBytes>,
     pub(super) spill: &'a Spill,
     pub(super) link: Link,
@@ -70,7 +71,7 @@ pub(super) fn prove(trace: &Trace, wish: Wish<'_>) -> Result<Proven, String> {
             profile: &profile,
             budget: wish.budget,
             policy: wish.policy,
-            methods: Methods::Swap,
+            methods: wish.methods,
             page: Some(page),
             trace_digest: trace.digest(),
             model: trace.model(),
@@ -117,6 +118,7 @@ pub fn predict(trace: &Trace, config: &Config) -> Result<u64, String> {
     let wish = Wish {
         budget,
         policy: config.effective_policy(),
+        methods: config.methods,
         page: config.page,
         spill: &config.spill,
         link: config.link.unwrap_or(NOTHING_MOVES),

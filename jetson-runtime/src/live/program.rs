@@ -1,24 +1,27 @@
 //! A frozen program, and how it maps to what the application does.
 //!
-//! In: a proven plan of a transcript. Out: for each op of the score, the addresses of its tensors.
+//! In: a proven plan of a transcript. Out: for each op of the score, the addresses of its tensors;
+//! the same for each op that runs again, with the addresses of the lives that it uses then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 
+use lgm::plan::Plan;
 use lgm::plan_file;
+use lgm::skeleton::Skeleton;
 use lgm::trace::MappedSkeleton;
 use lgm::verify::VerifiedPlan;
-use vtensor::{OpIndex, StepKind, TensorId};
+use vtensor::{Bytes, Mode, OpIndex, StepKind, TensorId};
 
 use super::op::Row;
-use super::score::{Score, mode_of};
+use super::replays::Token;
+use super::score::{OpEvent, Score, mode_of};
 use super::seats::Seats;
 use super::tensor::Key;
 use crate::arena::Arena;
 use crate::error::RuntimeError;
 use crate::frozen::Frozen;
 use crate::scale::to_usize;
-use crate::table::AccessRow;
 
 /// A program of a kind of iteration.
 pub(super) struct Program {
@@ -26,10 +29,16 @@ pub(super) struct Program {
     /// What each tensor of the plan is here.
     keys: Vec<Key>,
     ids: BTreeMap<Key, TensorId>,
-    /// The accesses of all ops, as the application gives them.
+    /// The accesses of all steps, as the application gives them for their ops.
     rows: Vec<Row>,
-    /// Where the rows of each op begin, and the end.
+    /// Where the rows of each step begin, and the end.
     first_row: Vec<usize>,
+    /// The step of each op.
+    step_of: Vec<usize>,
+    /// What the application has said of each op in this iteration, for its replayer.
+    pub(super) tokens: Vec<Token>,
+    /// What an iteration computes again.
+    pub(super) recomputed: Bytes,
     pub(super) predicted_ns: u64,
     /// Addresses of tensors that keep theirs.
     pub(super) seats: Seats,
@@ -58,17 +67,23 @@ impl Program {
         let ids: BTreeMap<Key, TensorId> = numbered
             .map(|(row, &key)| (key, TensorId::from_index(row)))
             .collect();
-        let mut rows = Vec::new();
-        let mut first_row = vec![0];
-        for (index, op) in score.ops().enumerate() {
-            let planned = planned_accesses(&frozen, index);
-            let merged = op.merged();
-            for (key, _) in &op.accesses {
+        let ops: Vec<&OpEvent> = score.ops().collect();
+        let (mut rows, mut first_row, mut step_of) = (Vec::new(), vec![0], Vec::new());
+        for step in &frozen.parts.table.steps {
+            let op = op_of(step.kind);
+            if matches!(step.kind, StepKind::App(_)) {
+                step_of.push(first_row.len() - 1);
+            }
+            let own = original(&frozen.parts.plan).accesses_of(op);
+            let planned = frozen.parts.table.accesses_of(step);
+            let event = ops[op.index()];
+            let merged = event.merged();
+            for (key, _) in &event.accesses {
                 let (pointer, bytes) = match ids.get(key) {
                     Some(id) => {
-                        let access = planned.iter().find(|access| access.tensor == *id);
-                        let access = access.expect("the plan has every access of the score");
-                        (access.pointer, access.bytes)
+                        let number = own.iter().position(|access| access.tensor == *id);
+                        let number = number.expect("the plan has every access of the score");
+                        (planned[number].pointer, planned[number].bytes)
                     }
                     None => elsewhere(*key),
                 };
@@ -83,11 +98,14 @@ impl Program {
         }
         Self {
             digest: plan_file::digest_of(&frozen.parts.plan),
+            recomputed: frozen.parts.plan.recomputed(),
+            tokens: vec![Token::default(); ops.len()],
             frozen,
             keys,
             ids,
             rows,
             first_row,
+            step_of,
             predicted_ns,
             seats,
         }
@@ -99,8 +117,10 @@ impl Program {
         let (skeleton, program) = (&plan.skeleton, &plan.program);
         let mut shown = BTreeSet::new();
         for (access, place) in skeleton.accesses.iter().zip(&program.places) {
-            let key = self.keys[access.tensor.index()];
-            let Some(seat) = self.seats.get(key).filter(|_| shown.insert(key)) else {
+            // A later life has no address of its own.
+            let key = self.keys.get(access.tensor.index()).copied();
+            let seat = key.and_then(|key| self.seats.get(key).filter(|_| shown.insert(key)));
+            let Some(seat) = seat else {
                 continue;
             };
             let ranges = program.arena_ranges(*place, skeleton.tensor(access.tensor).bytes);
@@ -117,9 +137,14 @@ impl Program {
         self.seats.iter().for_each(|(_, seat)| seat.hide());
     }
 
-    /// The tensors of op `op` of the score.
+    /// The tensors of op `op` of the score, as it runs at first.
     pub(super) fn rows(&self, op: usize) -> &[Row] {
-        &self.rows[self.first_row[op]..self.first_row[op + 1]]
+        self.rows_of_step(self.step_of[op])
+    }
+
+    /// The tensors of a step.
+    pub(super) fn rows_of_step(&self, step: usize) -> &[Row] {
+        &self.rows[self.first_row[step]..self.first_row[step + 1]]
     }
 
     /// The plan's number for a tensor.
@@ -144,18 +169,44 @@ impl Program {
     }
 }
 
-/// The accesses of an op of the score, which is a step.
-fn planned_accesses(frozen: &Frozen, op: usize) -> &[AccessRow] {
-    let table = &frozen.parts.table;
-    let step = &table.steps[op];
-    assert_eq!(step.op, OpIndex::from_index(op), "ops are steps");
-    let first = step.first_access as usize;
-    &table.accesses[first..first + step.access_count as usize]
+/// The application's iteration.
+pub(super) fn original(plan: &Plan) -> &Skeleton {
+    plan.replays
+        .as_ref()
+        .map_or(&plan.skeleton, |replays| &replays.original)
 }
 
-/// Whether a plan has a step for each op of a score and no other.
+/// The op that a step runs.
+pub(super) fn op_of(kind: StepKind) -> OpIndex {
+    match kind {
+        StepKind::App(op) | StepKind::Replay(op) => op,
+        _ => unreachable!("the table refused other kinds of steps"),
+    }
+}
+
+/// Whether a plan is of as many ops as a score. That its steps run them in order is proven.
 pub(super) fn fits(plan: &VerifiedPlan, score: &Score) -> bool {
-    let mut steps = plan.program.steps.iter().enumerate();
-    plan.program.steps.len() == score.ops().count()
-        && steps.all(|(index, step)| step.kind == StepKind::App(OpIndex::from_index(index)))
+    original(plan).ops.len() == score.ops().count()
+}
+
+/// An op that would run again after a tensor has changed that it uses and the plan does not know:
+/// the first, by its number.
+pub(super) fn stale(plan: &Plan, score: &Score, left_out: &dyn Fn(Key) -> bool) -> Option<usize> {
+    let ops: Vec<&OpEvent> = score.ops().collect();
+    let mut ran = 0;
+    for step in &plan.program.steps {
+        match step.kind {
+            StepKind::Replay(op) => {
+                let unknown = ops[op.index()].accesses.iter().map(|(key, _)| *key);
+                let unknown: Vec<Key> = unknown.filter(|key| left_out(*key)).collect();
+                let changes = |(key, mode): &(Key, Mode)| mode.writes() && unknown.contains(key);
+                let since = &ops[op.index()..ran];
+                if since.iter().any(|op| op.accesses.iter().any(changes)) {
+                    return Some(op.index());
+                }
+            }
+            _ => ran += 1,
+        }
+    }
+    None
 }

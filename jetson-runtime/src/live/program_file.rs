@@ -14,6 +14,8 @@
 //! with the same names, sizes and kinds in the same order, and give exactly the plan's skeleton.
 //! *Not here*: which device made it; durations only change how fast it is.
 
+use std::collections::BTreeSet;
+
 use lgm::plan::Plan;
 use lgm::plan_file;
 use lgm::trace::Phase;
@@ -21,13 +23,14 @@ use lgm::verify::VerifiedPlan;
 use serde::{Deserialize, Serialize};
 use vtensor::{Mode, TensorKind, limits};
 
+use super::program;
 use super::registry::Registry;
 use super::score::{Event, OpEvent, Score, Spec};
 use super::tensor::Key;
 use super::transcript::{DEVICE, Transcript};
 
 const MAGIC: [u8; 8] = *b"\x8eVTSC\r\n\x1a";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const HEADER_BYTES: usize = 20;
 const PHASES: [Phase; 4] = [
     Phase::Load,
@@ -62,6 +65,7 @@ enum FileEvent {
         name: String,
         phase: u8,
         accesses: Vec<(FileKey, Mode)>,
+        replayable: bool,
     },
 }
 
@@ -77,6 +81,8 @@ pub(super) struct Loaded {
     pub(super) plan: VerifiedPlan,
     pub(super) score: Score,
     pub(super) durations_ns: Vec<u64>,
+    /// Ops that may not run again, by number.
+    pub(super) once: BTreeSet<usize>,
 }
 
 impl From<&Spec> for FileSpec {
@@ -129,6 +135,7 @@ pub(super) fn encode(plan: &Plan, score: &Score, registry: &Registry) -> Vec<u8>
                 .iter()
                 .map(|&(key, mode)| (file_key(key), mode))
                 .collect(),
+            replayable: op.replayable,
         },
     });
     let score = FileScore {
@@ -164,14 +171,21 @@ pub(super) fn decode(
         return Err(format!("it has {} bytes after its end", rest.len()));
     }
     let score = fit(score, registry)?;
-    let durations_ns: Vec<u64> = plan.skeleton.ops.iter().map(|op| op.duration_ns).collect();
+    let planned = program::original(&plan);
+    let durations_ns: Vec<u64> = planned.ops.iter().map(|op| op.duration_ns).collect();
     if score.ops().count() != durations_ns.len() {
         return Err("its score and its plan have different ops".into());
     }
-    let transcript = Transcript::new(&score, registry, &durations_ns, left_out);
+    // Ops that were kept from running again, although they are declared so, stay kept from it.
+    let once = planned.ops.iter().enumerate();
+    let once = once
+        .filter(|(_, op)| !op.replayable)
+        .map(|(number, _)| number);
+    let once = once.collect();
+    let transcript = Transcript::new(&score, registry, &durations_ns, left_out, &once);
     let transcript = transcript.map_err(|error| format!("its score: {error}"))?;
     let skeleton = transcript.trace.skeleton(DEVICE);
-    if skeleton.map_err(|error| format!("its score: {error}"))? != plan.skeleton {
+    if skeleton.map_err(|error| format!("its score: {error}"))? != *planned {
         return Err("its score and its plan describe different iterations".into());
     }
     let plan = VerifiedPlan::new(plan).map_err(|violation| format!("its plan: {violation}"))?;
@@ -179,6 +193,7 @@ pub(super) fn decode(
         plan,
         score,
         durations_ns,
+        once,
     })
 }
 
@@ -260,6 +275,7 @@ fn fit(file: FileScore, registry: &Registry) -> Result<Score, String> {
                 name,
                 phase,
                 accesses,
+                replayable,
             } => {
                 let key = |key: FileKey| match key {
                     FileKey::Transient(number) => transient(&alive, number),
@@ -274,6 +290,7 @@ fn fit(file: FileScore, registry: &Registry) -> Result<Score, String> {
                     name: name.into(),
                     phase: phase.ok_or("its score has an unknown phase")?,
                     accesses: accesses.collect::<Result<_, String>>()?,
+                    replayable,
                 })
             }
         });

@@ -33,6 +33,12 @@ pub struct RuntimeStats {
     pub failed_copies: u64,
     /// How often an iteration left what was recorded.
     pub divergences: u64,
+    /// Bytes that were computed again for an op that reads them, by frozen iterations that ended.
+    pub recomputed: Bytes,
+    /// How long ops took that ran again in frozen iterations.
+    pub recompute_ns: u64,
+    /// Ops that could not run again.
+    pub failed_replays: u64,
     /// Bytes of tensors that wait in the spill tier outside of any program now.
     pub garage: Bytes,
     /// Bytes of tensors that have a place in the arena for good now.
@@ -78,6 +84,13 @@ pub struct ProgramReport {
     pub predicted_ns: Option<u64>,
     /// Bytes that a frozen iteration moves out and in.
     pub moved: Option<[Bytes; 2]>,
+    /// How long ops take that run again in a frozen iteration, as they did when they were recorded,
+    /// in nanoseconds.
+    pub recompute_ns: Option<u64>,
+    /// Ops that are declared to run again, and did not leave the same bits when that was checked.
+    pub excluded: Vec<String>,
+    /// Bytes that a frozen iteration computes again for an op that reads them.
+    pub recomputed: Option<Bytes>,
     /// Pages of the program's arena, and their size.
     pub arena: Option<(u32, Bytes)>,
     /// The policy that chose the moves.

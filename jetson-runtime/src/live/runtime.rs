@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use lgm::plan::Plan;
 use lgm::profile::Link;
 use lgm::trace::{Phase, Trace};
 use tracing::info;
@@ -18,6 +19,7 @@ use super::link::link;
 use super::op::Row;
 use super::program_file;
 use super::registry::Registry;
+use super::replays::Replayer;
 use super::report::{Divergence, ProgramReport, RuntimeStats, TensorState};
 use super::score::Spec;
 use super::tensor::{Key, ProgramKey, Tensor, TensorDesc};
@@ -51,6 +53,8 @@ pub struct Runtime {
     pub(super) touching: bool,
     /// The tensors of an op that runs on demand.
     pub(super) rows: Vec<Row>,
+    /// What runs ops of the application again.
+    pub(super) replayer: Option<Replayer>,
     pub(super) stats: RuntimeStats,
     pub(super) divergences: Vec<Divergence>,
 }
@@ -98,6 +102,7 @@ impl Runtime {
             phase: Phase::Forward,
             touching: false,
             rows: Vec::new(),
+            replayer: None,
             stats: RuntimeStats::default(),
             divergences: Vec::new(),
         })
@@ -282,6 +287,9 @@ impl Runtime {
                 refusal: track.refusal.clone(),
                 compute_ns: track.durations_ns().iter().sum(),
                 predicted_ns: track.program.as_ref().map(|program| program.predicted_ns),
+                excluded: track.excluded(),
+                recompute_ns: plan.map(Plan::recompute_ns),
+                recomputed: plan.map(Plan::recomputed),
                 moved: plan.map(|plan| [plan.program.moved_out(), plan.program.moved_in()]),
                 arena: plan.map(|plan| {
                     let page = plan.program.page_bytes.get();
@@ -304,10 +312,13 @@ impl Runtime {
         let Some(track) = track.filter(|track| track.repeats > 0) else {
             return Ok(None);
         };
-        let transcript =
-            Transcript::new(&track.score, &self.registry, &track.durations_ns(), &|_| {
-                false
-            })?;
+        let transcript = Transcript::new(
+            &track.score,
+            &self.registry,
+            &track.durations_ns(),
+            &|_| false,
+            &track.once,
+        )?;
         Ok(Some(transcript.trace))
     }
 

@@ -58,6 +58,8 @@ pub(super) struct OpEvent {
     pub(super) phase: Phase,
     /// As the application gave them: a tensor may be named twice.
     pub(super) accesses: Vec<(Key, Mode)>,
+    /// Whether it may run again.
+    pub(super) replayable: bool,
 }
 
 impl OpEvent {

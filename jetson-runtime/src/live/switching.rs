@@ -11,9 +11,11 @@ use tracing::{info, warn};
 use vtensor::{Bytes, TensorId};
 
 use super::heap::Heap;
-use super::iteration::{Place, Recording};
+use super::iteration::Place;
 use super::planning::{self, Wish};
 use super::program::{self, Program};
+use super::recording::Recording;
+use super::recovery::Recovery;
 use super::report::Divergence;
 use super::runtime::Runtime;
 use super::score::{Event, Score};
@@ -21,6 +23,7 @@ use super::seats::{Seat, Seats};
 use super::tensor::{Key, ProgramKey};
 use super::transcript::Transcript;
 use crate::content::Content;
+use crate::course::Position;
 use crate::error::RuntimeError;
 use crate::frozen::Frozen;
 use crate::options::Options;
@@ -157,22 +160,38 @@ impl Runtime {
         let track = &self.tracks[at];
         let durations_ns = track.durations_ns();
         let pinned = |key| self.heap.is_pinned(key);
-        let transcript = Transcript::new(&track.score, &self.registry, &durations_ns, &pinned)
-            .map_err(|error| error.to_string())?;
         let wish = Wish {
             budget: Bytes(self.heap.limit()),
             policy: self.config.effective_policy(),
+            methods: self.config.methods,
             page: self.config.page,
             spill: &self.config.spill,
             link: self.link,
         };
-        let proven = match track.loaded.clone() {
-            Some(plan) => planning::loaded(&transcript.trace, plan)?,
-            None => planning::prove(&transcript.trace, wish)?,
+        let mut once = track.once.clone();
+        let (transcript, proven) = loop {
+            let transcript =
+                Transcript::new(&track.score, &self.registry, &durations_ns, &pinned, &once);
+            let transcript = transcript.map_err(|error| error.to_string())?;
+            let proven = match track.loaded.clone() {
+                Some(plan) => planning::loaded(&transcript.trace, plan)?,
+                None => planning::prove(&transcript.trace, wish)?,
+            };
+            match program::stale(&proven.plan, &track.score, &pinned) {
+                None => break (transcript, proven),
+                // The planner cannot know: what stays in the arena is not in the transcript.
+                Some(op) if once.insert(op) && track.loaded.is_none() => {}
+                Some(op) => {
+                    return Err(format!(
+                        "the plan runs op {op} again after a tensor has changed that stays in the \
+                         arena"
+                    ));
+                }
+            }
         };
         assert!(
             program::fits(&proven.plan, &track.score),
-            "a plan without steps of its own has one for each op"
+            "the plan is of the transcript's ops"
         );
         let keys = program::keys_of(&proven.skeleton, &transcript.keys);
         let options = Options {
@@ -289,14 +308,17 @@ impl Runtime {
 
     /// A program whose copies failed at rest gives what is intact to the heap.
     pub(super) fn rescue(&mut self, error: &RuntimeError) {
-        let lost = self.halt(self.active.expect("an active program failed"));
+        let lost = self.halt(
+            self.active.expect("an active program failed"),
+            Then::GivenUp,
+        );
         warn!(%error, lost = lost.join(", "), "the program was stopped at rest");
         self.stats.failed_copies += 1;
     }
 
-    /// Stops the running program: the iteration goes on as a recording, with the same bytes.
-    /// Answers what was lost.
-    pub(super) fn stop_program(&mut self) -> Vec<String> {
+    /// Stops the running program: the iteration goes on as a recording, with the same bytes, or is
+    /// given up with all its own tensors. Answers what was lost.
+    pub(super) fn stop_program(&mut self, then: Then) -> Vec<String> {
         let Place::Replaying(cursor) = self.place else {
             unreachable!("the caller looked");
         };
@@ -322,7 +344,7 @@ impl Runtime {
                 Event::Op(_) => {}
             }
         }
-        let lost = self.halt(cursor.track);
+        let lost = self.halt(cursor.track, then);
         self.place = Place::Recording(Recording {
             track: cursor.track,
             score: Score {
@@ -331,41 +353,45 @@ impl Runtime {
             },
             durations_ns,
             open: None,
+            once: None,
             seats,
         });
         lost
     }
 
     /// Stops a program wherever it is and gives the heap what it holds. Answers what was lost.
-    fn halt(&mut self, at: usize) -> Vec<String> {
+    fn halt(&mut self, at: usize, then: Then) -> Vec<String> {
         let before = self.heap.moved.ns;
         let start = Instant::now();
         let mut program = self.tracks[at].program.take().expect("it is active");
         let content = program.frozen.halt();
         program.hide_seats();
-        let mut lost = Vec::new();
-        for (id, key) in program.all().collect::<Vec<_>>() {
+        let heap = &mut self.heap;
+        for (id, key) in program.all() {
             let Some(spec) = self.registry.spec(key) else {
                 continue;
             };
             if !key.is_transient() {
-                self.heap.admit(key, spec);
+                heap.admit(key, spec);
             }
-            let name = spec.name.to_string();
-            match carry(
-                &mut self.heap,
-                &program.frozen,
-                &content,
-                (id, key),
-                At::Halt,
-            ) {
-                Ok(()) if !self.heap.items[&key].lost => {}
-                _ => {
-                    self.heap.lose(key);
-                    lost.push(name);
-                }
+            if carry(heap, &program.frozen, &content, (id, key), At::Halt).is_err() {
+                heap.lose(key);
             }
         }
+        if then == Then::GoesOn {
+            let course = &program.frozen.course;
+            let stopped = (course.next_step, course.position == Position::Step);
+            let score = &self.tracks[at].score;
+            if let Some(recovery) = Recovery::new(&program, score, &self.registry, stopped) {
+                recovery.carry(heap, &content);
+                recovery.finish(heap, self.replayer.as_mut());
+            }
+        }
+        let lost = program.all().filter_map(|(_, key)| {
+            let spec = self.registry.spec(key)?;
+            self.heap.items[&key].lost.then(|| spec.name.to_string())
+        });
+        let lost: Vec<String> = lost.collect();
         self.stats.absorb(&program.frozen.stats());
         self.active = None;
         self.stats.switches += 1;
@@ -392,7 +418,7 @@ impl Runtime {
         let recorded = track.score.events.get(cursor.event);
         let recorded = recorded.map_or_else(|| "its end".into(), ToString::to_string);
         let key: ProgramKey = track.key;
-        let lost = self.stop_program();
+        let lost = self.stop_program(Then::GoesOn);
         let divergence = Divergence {
             key,
             iteration: self.stats.recorded_iterations + self.stats.frozen_iterations,
@@ -409,9 +435,18 @@ impl Runtime {
     }
 }
 
+/// What becomes of an iteration whose program stops.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// It goes on on demand, with all its tensors.
+    GoesOn,
+    /// It is over, with all its own tensors.
+    GivenUp,
+}
+
 /// Where a program gives its tensors away.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
+pub(super) enum At {
     /// Between iterations: what holds nothing is scratch.
     Rest,
     /// In the middle of one: what holds nothing was given up because the recording would have
@@ -421,7 +456,7 @@ enum At {
 
 /// Carries one tensor from a program to the heap. Scratch is as if it had never been written; a
 /// content that is gone is marked as lost.
-fn carry(
+pub(super) fn carry(
     heap: &mut Heap,
     frozen: &Frozen,
     content: &Content,

@@ -4,6 +4,7 @@ mod app;
 mod errors;
 mod keep;
 mod random;
+mod replays;
 mod saved;
 mod windows;
 

@@ -1,5 +1,7 @@
 //! A track: what is known of one kind of iteration.
 
+use std::collections::BTreeSet;
+
 use lgm::verify::VerifiedPlan;
 
 use super::program::Program;
@@ -27,6 +29,12 @@ pub(super) struct Track {
     pub(super) seats: Seats,
     /// A plan that was loaded for the score.
     pub(super) loaded: Option<VerifiedPlan>,
+    /// Ops that may not run again although the application said so, by number.
+    pub(super) once: BTreeSet<usize>,
+    /// Whether what may run again was checked ([`Config::check_replays`]).
+    ///
+    /// [`Config::check_replays`]: super::Config::check_replays
+    pub(super) checked: bool,
     /// Why there is no program, although the iterations are equal.
     pub(super) refusal: Option<String>,
 }
@@ -39,6 +47,8 @@ impl Track {
                 events: Vec::new(),
                 kept: Vec::new(),
             },
+            once: BTreeSet::new(),
+            checked: false,
             samples: Vec::new(),
             repeats: 0,
             program: None,
@@ -67,7 +77,21 @@ impl Track {
         self.score = loaded.score;
         self.samples.push(loaded.durations_ns);
         self.loaded = Some(loaded.plan);
+        self.once = loaded.once;
         self.repeats = repeats;
+    }
+
+    /// Takes the findings of a check in: ops that did not leave the same bits again.
+    pub(super) fn note_check(&mut self, once: BTreeSet<usize>) {
+        self.once.extend(once);
+        self.checked = true;
+    }
+
+    /// The names of ops that are declared to run again and may not.
+    pub(super) fn excluded(&self) -> Vec<String> {
+        let ops = self.score.ops().enumerate();
+        let excluded = ops.filter(|(number, op)| op.replayable && self.once.contains(number));
+        excluded.map(|(_, op)| op.name.to_string()).collect()
     }
 
     /// Forgets what was recorded, and the program.

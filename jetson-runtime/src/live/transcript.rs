@@ -5,7 +5,7 @@
 //! application says: that way its content is kept until then, for the application may read it, or
 //! begin another kind of iteration, in between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lgm::trace::{self, Builder, OpSpec, Trace, TraceError};
 use vtensor::{Bytes, Mode};
@@ -47,12 +47,14 @@ struct Writer<'a> {
 
 impl Transcript {
     /// Writes a score down, but for tensors that are `left_out`. `durations_ns` has one entry for
-    /// each op.
+    /// each op. Ops in `once` may not run again whatever they say; nor may one that writes a tensor
+    /// that is left out, for it would write it twice.
     pub(super) fn new(
         score: &Score,
         registry: &Registry,
         durations_ns: &[u64],
         left_out: &dyn Fn(Key) -> bool,
+        once: &BTreeSet<usize>,
     ) -> Result<Self, TraceError> {
         let mut writer = Writer {
             registry,
@@ -68,12 +70,15 @@ impl Transcript {
         }
         let mut lists = writer.lists(score);
         let ops = score.ops().zip(&mut lists).zip(durations_ns);
-        for ((op, lists), &duration_ns) in ops {
+        for (number, ((op, lists), &duration_ns)) in ops.enumerate() {
+            let twice = |(key, mode): &(Key, Mode)| mode.writes() && left_out(*key);
+            let replayable = op.replayable && !once.contains(&number);
             writer.builder.op(&OpSpec {
                 reads: &lists.reads,
                 writes: &lists.writes,
                 allocs: &lists.allocs,
                 frees: &lists.frees,
+                replayable: Some(replayable && !op.accesses.iter().any(twice)),
                 durations_ns: &[duration_ns.max(1)],
                 ..OpSpec::new(&op.name, op.phase)
             });
@@ -158,7 +163,7 @@ impl<'a> Writer<'a> {
 
     /// Keeps what is persistent until its first access of the next iteration.
     fn keep(&self, score: &Score, lists: &mut [Lists]) {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for (op, list) in score.ops().zip(lists) {
             for (key, mode) in self.merged(op) {
                 let first = !key.is_transient() && seen.insert(key);

@@ -9,7 +9,7 @@
 
 use std::ptr::NonNull;
 
-use vtensor::{Mode, OpIndex};
+use vtensor::Mode;
 
 use super::iteration::{Cursor, Place};
 use super::runtime::Runtime;
@@ -55,7 +55,7 @@ impl Runtime {
         self.end_touch()?;
         if let Place::Replaying(cursor) = self.place {
             if self.is_next_touch(cursor, pointers) {
-                self.replay_op(cursor)?;
+                self.replay_op(cursor, None)?;
                 self.touching = true;
                 return Ok(());
             }
@@ -142,27 +142,11 @@ impl Runtime {
         let rows = track.program.as_ref().expect("it runs").rows(cursor.op);
         !cursor.open
             && *op.name == *TOUCH
+            && !op.replayable
             && rows.len() == pointers.len()
             && rows
                 .iter()
                 .zip(pointers)
                 .all(|(row, &pointer)| row.pointer == pointer)
-    }
-
-    /// Begins the next op of the program that runs.
-    #[inline]
-    pub(super) fn replay_op(&mut self, cursor: Cursor) -> Result<(), RuntimeError> {
-        let program = self.tracks[cursor.track].program.as_mut();
-        let frozen = &mut program.expect("it runs").frozen;
-        let began = frozen.step_begin(OpIndex::from_index(cursor.op));
-        if let Err(error) = began.map(|_| ()) {
-            self.stats.failed_copies += 1;
-            self.diverge(&|| error.to_string());
-            return Err(error);
-        }
-        if let Place::Replaying(cursor) = &mut self.place {
-            cursor.open = true;
-        }
-        Ok(())
     }
 }

@@ -198,14 +198,14 @@ impl Program for OnGpu {
             .collect();
         for (access, (tensor, mode)) in accesses.iter().enumerate() {
             if mode.reads() {
-                let version = versions[tensor.index()];
-                frozen.check_content(kernels, access, version, tally, tensor.index())?;
+                let content = (*tensor, versions[tensor.index()]);
+                frozen.check_content(kernels, access, content, tally, tensor.index())?;
             }
         }
         for (access, (tensor, mode)) in accesses.iter().enumerate() {
             if mode.writes() {
                 versions[tensor.index()] += 1;
-                frozen.fill(kernels, access, versions[tensor.index()])?;
+                frozen.fill(kernels, access, (*tensor, versions[tensor.index()]))?;
             }
         }
         Ok(())

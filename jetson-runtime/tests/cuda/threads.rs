@@ -29,12 +29,14 @@ fn op(
         let version = &mut versions[row.tensor.index()];
         if row.mode.reads() {
             frozen
-                .check_content(kernels, access, *version, tally, 0)
+                .check_content(kernels, access, (row.tensor, *version), tally, 0)
                 .unwrap();
         }
         if row.mode.writes() {
             *version += 1;
-            frozen.fill(kernels, access, *version).unwrap();
+            frozen
+                .fill(kernels, access, (row.tensor, *version))
+                .unwrap();
         }
     }
     frozen.step_end().unwrap();

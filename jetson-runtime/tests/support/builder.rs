@@ -1,6 +1,6 @@
 //! Builds plans step by step, with nothing decided for the caller.
 
-use lgm::plan::{Origin, Plan};
+use lgm::plan::{Origin, Plan, Replays};
 use lgm::profile::{Link, Profile};
 use lgm::program::{Home, Program, Step};
 use lgm::skeleton::{Access, Op, Skeleton, Tensor};
@@ -15,6 +15,10 @@ pub struct Builder {
     page: PageBytes,
     skeleton: Skeleton,
     program: Program,
+    /// What each tensor is a life of.
+    lives: Vec<TensorId>,
+    /// The application's iteration.
+    original: Skeleton,
 }
 
 impl Builder {
@@ -23,6 +27,8 @@ impl Builder {
         Self {
             page,
             skeleton: Skeleton::default(),
+            lives: vec![],
+            original: Skeleton::default(),
             program: Program {
                 page_bytes: page,
                 piece_bytes: page,
@@ -69,6 +75,17 @@ impl Builder {
             persistent,
             fixed: false,
         });
+        let id = TensorId::from_index(self.skeleton.tensors.len() - 1);
+        self.lives.push(id);
+        id
+    }
+
+    /// A later life of a tensor, made after all tensors.
+    pub fn life(&mut self, of: TensorId) -> TensorId {
+        let mut life = self.skeleton.tensor(of).clone();
+        life.persistent = false;
+        self.skeleton.tensors.push(life);
+        self.lives.push(of);
         TensorId::from_index(self.skeleton.tensors.len() - 1)
     }
 
@@ -106,16 +123,25 @@ impl Builder {
 
     /// An op, which waits for so many outs and ins.
     pub fn op(&mut self, needed: (i64, i64), accesses: &[(TensorId, Mode, Place)]) {
-        let index = self.skeleton.ops.len();
-        self.skeleton.ops.push(Op {
-            name: format!("op{index}"),
-            duration_ns: 1000,
-            first_access: self.skeleton.accesses.len() as u32,
-            access_count: accesses.len() as u32,
-            replayable: false,
-        });
+        let index = self.original.ops.len();
+        push_op(&mut self.original, accesses.len());
+        for &(life, mode, _) in accesses {
+            let tensor = self.lives[life.index()];
+            self.original.accesses.push(Access { tensor, mode });
+        }
+        self.step(StepKind::App(OpIndex::from_index(index)), needed, accesses);
+    }
+
+    /// Op `op` again; after its own accesses come those that scratch begins with.
+    pub fn again(&mut self, op: u32, needed: (i64, i64), accesses: &[(TensorId, Mode, Place)]) {
+        self.original.ops[op as usize].replayable = true;
+        self.step(StepKind::Replay(OpIndex(op)), needed, accesses);
+    }
+
+    fn step(&mut self, kind: StepKind, needed: (i64, i64), accesses: &[(TensorId, Mode, Place)]) {
+        push_op(&mut self.skeleton, accesses.len());
         self.program.steps.push(Step {
-            kind: StepKind::App(OpIndex::from_index(index)),
+            kind,
             counts: StepCounts {
                 out_needed: needed.0,
                 in_needed: needed.1,
@@ -179,7 +205,23 @@ impl Builder {
         self.release();
     }
 
-    pub fn build(self) -> Plan {
+    pub fn build(mut self) -> Plan {
+        let steps = self.program.steps.iter();
+        let again = steps
+            .clone()
+            .any(|step| matches!(step.kind, StepKind::Replay(_)));
+        self.original.tensors = {
+            let own = self
+                .lives
+                .iter()
+                .zip(0..)
+                .take_while(|(of, row)| of.0 == *row);
+            self.skeleton.tensors[..own.count()].to_vec()
+        };
+        let replays = again.then_some(Replays {
+            original: self.original,
+            lives: self.lives,
+        });
         self.skeleton.check().expect("tests build valid skeletons");
         let link = Link {
             out_bps: 1e10,
@@ -208,8 +250,18 @@ impl Builder {
                 page_bytes: self.page,
             },
             skeleton: self.skeleton,
-            replays: None,
+            replays,
             program: self.program,
         }
     }
+}
+
+fn push_op(skeleton: &mut Skeleton, accesses: usize) {
+    skeleton.ops.push(Op {
+        name: format!("op{}", skeleton.ops.len()),
+        duration_ns: 1000,
+        first_access: skeleton.accesses.len() as u32,
+        access_count: accesses as u32,
+        replayable: false,
+    });
 }

@@ -1,9 +1,9 @@
 //! A synthetic application: its ops check every byte that they read and write new ones.
 
-use jetson_runtime::{Failed, Frozen, RuntimeError};
-use lgm::plan::Plan;
+use jetson_runtime::{Failed, Frozen, RuntimeError, Step};
+use lgm::plan::{Plan, Replays};
 use lgm::skeleton::Skeleton;
-use vtensor::{Bytes, Mode, OpIndex, TensorId};
+use vtensor::{Bytes, Mode, OpIndex, StepKind, TensorId};
 
 /// Byte `offset` of version `version` of a tensor.
 fn pattern(tensor: TensorId, version: u64, offset: u64) -> u8 {
@@ -28,48 +28,122 @@ fn mismatches(tensor: TensorId, version: u64, bytes: &[u8]) -> usize {
         .count()
 }
 
+/// The version of what scratch holds after an op has run again, which nobody may read.
+const SCRATCH: u64 = u64::MAX;
+
 /// What the application knows of its tensors.
 pub struct Model {
     pub skeleton: Skeleton,
-    /// How often each tensor was written.
+    kinds: Vec<StepKind>,
+    replays: Option<Replays>,
+    /// How often each tensor of the application was written.
     pub versions: Vec<u64>,
-    /// Ops that ran.
+    /// The same when the iteration began.
+    before: Vec<u64>,
+    /// Steps that ran.
     pub ops_run: u64,
 }
 
 impl Model {
     pub fn new(plan: &Plan) -> Self {
+        let tensors = match &plan.replays {
+            Some(replays) => replays.original.tensors.len(),
+            None => plan.skeleton.tensors.len(),
+        };
         Self {
             skeleton: plan.skeleton.clone(),
-            versions: vec![0; plan.skeleton.tensors.len()],
+            kinds: plan.program.steps.iter().map(|step| step.kind).collect(),
+            replays: plan.replays.clone(),
+            versions: vec![0; tensors],
+            before: vec![0; tensors],
             ops_run: 0,
         }
     }
 
-    /// Runs one op.
+    /// Which tensor of the application a tensor of the steps is a life of.
+    fn of(&self, life: TensorId) -> TensorId {
+        let replays = self.replays.as_ref();
+        replays.map_or(life, |replays| replays.lives[life.index()])
+    }
+
+    /// The version that an op has found or left at an access, when it ran in this iteration.
+    fn version_of(&self, op: OpIndex, access: usize, left: bool) -> u64 {
+        let original = &self.replays.as_ref().expect("ops run again").original;
+        let until = original.ops[op.index()].first_access as usize + access;
+        let tensor = original.accesses[until].tensor;
+        let writes = original.accesses[..until + usize::from(left)]
+            .iter()
+            .filter(|before| before.tensor == tensor && before.mode.writes());
+        self.before[tensor.index()] + writes.count() as u64
+    }
+
+    /// Runs one step.
     pub fn op(&mut self, frozen: &mut Frozen, op: OpIndex) -> Result<(), RuntimeError> {
+        if op.0 == 0 {
+            self.before.clone_from(&self.versions);
+        }
+        let kind = self.kinds[op.index()];
+        assert_eq!(frozen.due(), Some(kind));
         let mut step = frozen.step_begin(op)?;
         let accesses = self.skeleton.accesses_of(op);
         assert_eq!(step.len(), accesses.len());
         for (i, access) in accesses.iter().enumerate() {
-            let version = &mut self.versions[access.tensor.index()];
             assert_eq!((step.tensor(i), step.mode(i)), (access.tensor, access.mode));
-            if access.mode.reads() {
-                let wrong = mismatches(access.tensor, *version, step.slice(i));
-                assert_eq!(
-                    wrong, 0,
-                    "op {op} reads tensor {} v{version}",
-                    access.tensor
-                );
-            }
         }
-        for (i, access) in accesses.iter().enumerate().filter(|(_, a)| a.mode.writes()) {
-            let version = &mut self.versions[access.tensor.index()];
-            *version += 1;
-            fill(access.tensor, *version, 0, step.slice_mut(i));
+        match kind {
+            StepKind::App(_) => self.run(&mut step, op),
+            StepKind::Replay(again) => self.run_again(&mut step, again),
+            other => panic!("{other:?} is not known"),
         }
         self.ops_run += 1;
         frozen.step_end()
+    }
+
+    fn run(&mut self, step: &mut Step<'_>, op: OpIndex) {
+        for i in (0..step.len()).filter(|&i| step.mode(i).reads()) {
+            let tensor = self.of(step.tensor(i));
+            let version = self.versions[tensor.index()];
+            let wrong = mismatches(tensor, version, step.slice(i));
+            assert_eq!(wrong, 0, "step {op} reads tensor {tensor} v{version}");
+        }
+        for i in 0..step.len() {
+            if !step.mode(i).writes() {
+                continue;
+            }
+            let tensor = self.of(step.tensor(i));
+            self.versions[tensor.index()] += 1;
+            fill(tensor, self.versions[tensor.index()], 0, step.slice_mut(i));
+        }
+    }
+
+    /// An op that runs again finds what it found at first, and leaves the same.
+    fn run_again(&mut self, step: &mut Step<'_>, op: OpIndex) {
+        let replays = self.replays.as_ref().expect("ops run again");
+        let own: Vec<Mode> = replays
+            .original
+            .accesses_of(op)
+            .iter()
+            .map(|a| a.mode)
+            .collect();
+        for (i, mode) in own.iter().enumerate() {
+            let tensor = self.of(step.tensor(i));
+            let scratch = (*mode, step.mode(i)) == (Mode::ReadWrite, Mode::Write);
+            if mode.reads() {
+                let found = match scratch {
+                    true => self.versions[tensor.index()],
+                    false => self.version_of(op, i, false),
+                };
+                let wrong = mismatches(tensor, found, step.slice(i));
+                assert_eq!(wrong, 0, "op {op} finds tensor {tensor} v{found} again");
+            }
+            if mode.writes() {
+                let left = match scratch {
+                    true => SCRATCH,
+                    false => self.version_of(op, i, true),
+                };
+                fill(tensor, left, 0, step.slice_mut(i));
+            }
+        }
     }
 
     pub fn iteration(&mut self, frozen: &mut Frozen) -> Result<(), RuntimeError> {

@@ -174,6 +174,40 @@ pub fn resident(page: u64, ops: usize) -> Plan {
     b.build()
 }
 
+/// An op runs again: what it made gives its frame to another tensor meanwhile, and the running
+/// statistic that it changes stays as it is, for scratch takes the change. Where the scratch lies,
+/// a tensor leaves for it and comes back.
+pub fn recomputed(page: u64) -> Plan {
+    let mut b = Builder::new(page, 4);
+    let [w0, w1, w2, w3] = [0, 1, 2, 3].map(|page| b.window(&[page]));
+    let [p, s, q] = ["p", "s", "q"].map(|name| b.tensor(name, page, true));
+    let [a, t] = ["a", "t"].map(|name| b.tensor(name, page - 9, false));
+    let (again, scratch) = (b.life(a), b.life(s));
+    b.home(p, Some(w0), None);
+    b.home(s, Some(w1), None);
+    b.home(q, Some(w3), None);
+    let first = [
+        (p, Mode::Read, w0),
+        (s, Mode::ReadWrite, w1),
+        (a, Mode::Write, w2),
+    ];
+    b.op((0, 0), &first);
+    b.op((0, 0), &[(a, Mode::Read, w2), (q, Mode::ReadWrite, w3)]);
+    b.out(q, w3, 0);
+    b.op((0, 0), &[(t, Mode::Write, w2), (p, Mode::Read, w0)]);
+    b.op((0, 0), &[(t, Mode::ReadWrite, w2)]);
+    let second = [
+        (p, Mode::Read, w0),
+        (scratch, Mode::Write, w3),
+        (again, Mode::Write, w2),
+        (s, Mode::Read, w1),
+    ];
+    b.again(0, (1, 0), &second);
+    b.back(q, w3, 0, 1);
+    b.op((1, 0), &[(again, Mode::Read, w2), (p, Mode::ReadWrite, w0)]);
+    b.build()
+}
+
 /// The small plans by name.
 pub fn all(page: u64) -> Vec<(&'static str, Plan)> {
     vec![
@@ -183,6 +217,7 @@ pub fn all(page: u64) -> Vec<(&'static str, Plan)> {
         ("one_piece", one_piece(page)),
         ("shared_page", shared_page(page)),
         ("rotation", rotation(page, 12, 3)),
+        ("recomputed", recomputed(page)),
     ]
 }
 

@@ -4,6 +4,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use lgm::planner::Methods;
 use vtensor::{Bytes, Kinds};
 
 use super::spill::SpillArgs;
@@ -58,6 +59,10 @@ pub struct TrainArgs {
     /// between them, or all. Without a limit is always run first, to compare with
     #[arg(long, value_name = "POLICY", default_value = "all")]
     pub policy: PoliciesArg,
+    /// How room is made: swap (tensors move), recompute (forward ops run again, nothing moves), or
+    /// both, each where it is faster. Only the policy vtensor runs ops again
+    #[arg(long, value_name = "METHODS", default_value_t)]
+    pub methods: Methods,
     /// Where pieces go.
     #[command(flatten)]
     pub spill: SpillArgs,

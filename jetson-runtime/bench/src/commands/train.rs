@@ -94,6 +94,7 @@ fn task(args: &TrainArgs) -> Result<Task, BenchError> {
         data,
         seed: args.seed,
         load: args.load.clone(),
+        methods: args.methods,
         spill: args.spill.tier(),
         storage: args.spill.storage(),
         keep: args.keep,

@@ -27,13 +27,14 @@ pub(super) fn read_back(
         let start = u64::from(home.pieces.first) * piece;
         let end = bytes.min(home.pieces.end() * piece);
         let kept = home.place.is_some() || home.slot.is_some();
+        let last = ops.versions.last(tensor);
         let mut wrong = 0;
         let mut offset = start;
         while kept && offset < end {
             let part =
                 usize::try_from(end - offset).map_or(PART_BYTES, |left| left.min(PART_BYTES));
             frozen.read(tensor, offset, &mut buffer[..part])?;
-            let version = ops.versions.last(tensor);
+            let version = ops.versions.version(last);
             wrong += pattern::check(&buffer[..part], tensor.0, version, offset);
             offset += part as u64;
         }
@@ -49,7 +50,7 @@ pub(super) fn read_back(
         hash.update(home.pieces.first.to_le_bytes());
         hash.update(home.pieces.count.to_le_bytes());
         hash.update([u8::from(kept)]);
-        hash.update(ops.versions.relative(tensor).to_le_bytes());
+        hash.update(last.writes.to_le_bytes());
         hash.update(wrong.to_le_bytes());
     }
     Ok(hash.finalize().into())

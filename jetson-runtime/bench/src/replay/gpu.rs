@@ -19,7 +19,7 @@ use lgm::verify::VerifiedPlan;
 use vtensor::{Mode, OpIndex, PageBytes, TensorId};
 
 use super::settings::Executed;
-use super::versions::Versions;
+use super::versions::{Row, Versions};
 use crate::error::BenchError;
 
 /// Persistent tensors are read back in parts of this size.
@@ -103,7 +103,7 @@ pub fn replay_on_gpu(
         kernels: Kernels::load(device).map_err(RuntimeError::from)?,
         tally: tally(device, &kept.skeleton)?,
         skeleton: &kept.skeleton,
-        versions: Versions::new(&kept.skeleton),
+        versions: Versions::new(&kept),
         paced: settings.paced,
     };
     run.frozen.quiesce()?;
@@ -170,20 +170,20 @@ impl Run<'_> {
         let row = &self.skeleton.ops[op.index()];
         let first = row.first_access as usize;
         for mode in [Mode::Write, Mode::ReadWrite, Mode::Read] {
-            for (access, found) in self.skeleton.accesses_of(op).iter().enumerate() {
-                if found.mode != mode {
+            for (access, used) in self.skeleton.accesses_of(op).iter().enumerate() {
+                if used.mode != mode {
                     continue;
                 }
-                if mode.reads() {
-                    let last = self.versions.last(found.tensor);
-                    let (kernels, tally) = (&self.kernels, &self.tally);
-                    let counter = first + access;
+                let Row { found, holds, left } = self.versions.row(first + access);
+                let (kernels, tally) = (&self.kernels, &self.tally);
+                if holds {
+                    let content = (found.tensor, self.versions.version(found));
                     self.frozen
-                        .check_content(kernels, access, last, tally, counter)?;
+                        .check_content(kernels, access, content, tally, first + access)?;
                 }
                 if mode.writes() {
-                    let version = self.versions.next(found.tensor);
-                    self.frozen.fill(&self.kernels, access, version)?;
+                    let content = (left.tensor, self.versions.version(left));
+                    self.frozen.fill(kernels, access, content)?;
                 }
             }
         }
@@ -237,7 +237,7 @@ impl Run<'_> {
                 let part = PART_BYTES.min(end - offset);
                 let mut buffer = vec![0; usize::try_from(part).expect("parts are small")];
                 self.frozen.read(tensor, offset, &mut buffer)?;
-                let version = self.versions.last(tensor);
+                let version = self.versions.version(self.versions.last(tensor));
                 wrong += pattern::check(&buffer, tensor.0, version, offset);
                 offset += part;
             }

@@ -6,8 +6,8 @@
 //! |---|---|
 //! | `settings` | how to execute, and at which size |
 //! | `run` | the loop, and what came of it |
-//! | `ops` | one op: what it checks and writes |
-//! | `versions` | which version of each tensor is the last |
+//! | `ops` | one step: what its op checks and writes |
+//! | `versions` | which content each access finds and leaves |
 //! | `address` | from the runtime's pointers back to pages of the arena |
 //! | `witness` | the digest of what each training step did |
 //! | `content` | the persistent tensors, read back at the end |
@@ -15,7 +15,7 @@
 //! | `gpu` | all of that on a GPU |
 //!
 //! Guarantees: an op checks every byte of every tensor that it reads, against the version of its
-//! last write; versions never repeat, across iterations neither.
+//! last write, whatever ran again in between; versions never repeat, across iterations neither.
 //!
 //! *Not here*: arithmetic. The ops compute nothing.
 

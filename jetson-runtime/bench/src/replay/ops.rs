@@ -1,4 +1,4 @@
-//! One op: what it checks and writes.
+//! One step: what its op checks and writes.
 //!
 //! First it overwrites what it overwrites whole, then it checks and renews what it reads and
 //! writes, then it checks what it only reads: so two tensors of one op that overlapped would be
@@ -10,7 +10,7 @@ use jetson_runtime::{Frozen, RuntimeError, pattern};
 use lgm::skeleton::Skeleton;
 use vtensor::{Mode, OpIndex, TensorId};
 
-use super::versions::Versions;
+use super::versions::{Row, Versions};
 use super::witness::{Seen, Witness};
 
 /// The first wrong bytes that were found.
@@ -18,7 +18,7 @@ use super::witness::{Seen, Witness};
 pub struct Mismatch {
     /// The training step, counted from 1.
     pub step: u64,
-    /// The op that read them; `None` for the check of persistent tensors at the end.
+    /// The step that read them; `None` for the check of persistent tensors at the end.
     pub op: Option<OpIndex>,
     /// The tensor.
     pub tensor: TensorId,
@@ -57,7 +57,7 @@ pub(super) struct Ops<'a> {
 }
 
 impl Ops<'_> {
-    /// Executes op `op`, whose step begins here and is left open.
+    /// Executes step `op`, which begins here and is left open.
     pub(super) fn execute(&mut self, frozen: &mut Frozen, op: OpIndex) -> Result<(), RuntimeError> {
         let mut step = frozen.step_begin(op)?;
         self.witness.op(op);
@@ -67,22 +67,22 @@ impl Ops<'_> {
                 if step.mode(access) != mode {
                     continue;
                 }
-                let tensor = step.tensor(access);
-                let read_version = self.versions.relative(tensor);
+                let Row { found, holds, left } = self.versions.row(first_row + access);
                 let mut wrong = 0;
-                if mode.reads() {
+                if holds {
                     let bytes = step.slice(access);
-                    wrong = pattern::check(bytes, tensor.0, self.versions.last(tensor), 0);
+                    let version = self.versions.version(found);
+                    wrong = pattern::check(bytes, found.tensor.0, version, 0);
                     let of = bytes.len() as u64;
-                    self.found(wrong, of, Some(op), tensor);
+                    self.found(wrong, of, Some(op), found.tensor);
                 }
                 if mode.writes() {
-                    let version = self.versions.next(tensor);
-                    pattern::fill(step.slice_mut(access), tensor.0, version, 0);
+                    let version = self.versions.version(left);
+                    pattern::fill(step.slice_mut(access), left.tensor.0, version, 0);
                 }
                 let seen = Seen {
-                    read_version,
-                    left_version: self.versions.relative(tensor),
+                    read_version: found.writes,
+                    left_version: left.writes,
                     wrong,
                 };
                 self.witness.access(&step, access, first_row + access, seen);

@@ -99,7 +99,7 @@ fn execute(
     let piece = kept.program.piece_bytes.get() / ratio;
     let mut ops = Ops {
         skeleton: &kept.skeleton,
-        versions: Versions::new(&kept.skeleton),
+        versions: Versions::new(&kept),
         witness: Witness::new(&kept, ratio, AddressMap::read()?),
         mismatches: 0,
         first: None,

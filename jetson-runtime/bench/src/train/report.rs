@@ -79,6 +79,12 @@ pub struct RunReport {
     pub repeats: u64,
     /// Why a kind of iteration had no program and ran on demand; empty if all had.
     pub refusals: Vec<String>,
+    /// How room was made: swap, recompute or both. Only the policy vtensor runs ops again.
+    pub methods: String,
+    /// Seconds in ops that ran again, in the whole training.
+    pub recompute_s: f64,
+    /// Bytes that were computed again for an op that reads them, in the whole training.
+    pub recomputed_bytes: u64,
 }
 
 impl RunReport {
@@ -145,6 +151,9 @@ impl RunReport {
             steps: losses.len() as u64,
             repeats: repeats.len() as u64,
             refusals: first.refusals.clone(),
+            methods: task.methods.name().into(),
+            recompute_s: over(&|repeat| repeat.recompute),
+            recomputed_bytes: first.recomputed.0,
         }
     }
 }
@@ -202,6 +211,9 @@ pub(super) mod samples {
             steps: 96,
             repeats: 1,
             refusals: Vec::new(),
+            methods: "both".into(),
+            recompute_s: 0.125,
+            recomputed_bytes: 2 << 20,
         }
     }
 }
@@ -248,10 +260,13 @@ mod tests {
             "steps",
             "repeats",
             "refusals",
+            "methods",
+            "recompute_s",
+            "recomputed_bytes",
         ] {
             assert!(run.contains_key(key), "{key}");
         }
-        assert_eq!(run.len(), 28);
+        assert_eq!(run.len(), 31);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use jetson_runtime::{Config, Spill, StorageOptions, Throttle, predict};
+use lgm::planner::Methods;
 use lgm::policy::Policy;
 use lgm::profile::Link;
 use lgm::trace::Trace;
@@ -36,6 +37,8 @@ pub struct Task {
     pub seed: u64,
     /// A file with other first parameters.
     pub load: Option<PathBuf>,
+    /// How room is made: see [`Config::methods`].
+    pub methods: Methods,
     /// Where pieces go.
     pub spill: Spill,
     /// How a spill file is used.
@@ -79,6 +82,10 @@ pub struct Outcome {
     pub total: Duration,
     /// Bytes that left the arena, and that came back.
     pub moved: [Bytes; 2],
+    /// Bytes that were computed again for an op that reads them.
+    pub recomputed: Bytes,
+    /// Time in ops that ran again.
+    pub recompute: Duration,
     /// Memory of tensors that never left it.
     pub kept: Bytes,
     /// What a frozen step with a full batch writes to a spill file; `None` without one.
@@ -110,6 +117,7 @@ impl Task {
         Config {
             budget,
             policy,
+            methods: self.methods,
             spill: self.spill.clone(),
             storage: self.storage,
             keep: self.keep,
@@ -294,6 +302,8 @@ impl Run<'_> {
             stall: Duration::from_nanos(stats.stall_ns),
             total,
             moved: [stats.moved_out, stats.moved_in],
+            recomputed: stats.recomputed,
+            recompute: Duration::from_nanos(stats.recompute_ns),
             kept: stats.pinned,
             written: written.filter(|_| to_file).map(|[out, _]| out),
             predicted_unkept: (stats.pinned > Bytes(0)).then(unkept).flatten(),

@@ -110,6 +110,14 @@ fn notes(report: &TrainReport) -> String {
     let unlimited = report.runs.first();
     for run in report.runs.iter().skip(1) {
         text += &work(run, unlimited);
+        if run.recomputed_bytes > 0 {
+            let (bytes, took) = (Bytes(run.recomputed_bytes), Seconds(run.recompute_s));
+            let _ = writeln!(
+                text,
+                "{} ran ops again for {took}, which made {bytes}.",
+                run.policy
+            );
+        }
         text += &storage(run);
     }
     for run in &report.runs {

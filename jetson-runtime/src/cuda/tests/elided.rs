@@ -77,11 +77,11 @@ impl Case<'_> {
                 for (access, row) in plan.skeleton.accesses_of(op).iter().enumerate() {
                     if row.mode.reads() {
                         frozen
-                            .check_content(&kernels, access, 0, &tally, 0)
+                            .check_content(&kernels, access, (row.tensor, 0), &tally, 0)
                             .unwrap();
                     }
                     if row.mode.writes() {
-                        frozen.fill(&kernels, access, 1).unwrap();
+                        frozen.fill(&kernels, access, (row.tensor, 1)).unwrap();
                     }
                 }
                 frozen.step_end().unwrap();

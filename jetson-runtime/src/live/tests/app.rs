@@ -1,14 +1,62 @@
 //! An application whose every byte is checked: a model of it keeps all tensors in vectors.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use vtensor::{Bytes, TensorKind};
+use vtensor::{Bytes, Mode, TensorKind};
 
 use crate::error::RuntimeError;
-use crate::live::{Access, Config, ProgramKey, Runtime, Tensor, TensorDesc};
+use crate::live::{Access, Config, Op, ProgramKey, Runtime, Tensor, TensorDesc, Token};
+
+/// Ops that ran again.
+#[derive(Default)]
+pub(super) struct Replays {
+    pub(super) done: AtomicU64,
+    /// Every one of so many fails; 0: none.
+    pub(super) failing: AtomicU64,
+}
+
+impl Replays {
+    fn run(&self, [turn, _]: Token, op: &mut Op<'_>) -> Result<(), &'static str> {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        let failing = self.failing.load(Ordering::Relaxed);
+        if failing > 0 && done.is_multiple_of(failing) {
+            return Err("it was told to");
+        }
+        let rows = (0..op.len()).map(|at| {
+            // SAFETY: the tensors of an op do not overlap, and they are its own while it runs.
+            let row =
+                unsafe { std::slice::from_raw_parts_mut(op.pointer(at).as_ptr(), op.bytes(at)) };
+            (row, op.mode(at))
+        });
+        let mut rows: Vec<(&mut [u8], Mode)> = rows.collect();
+        let reads = rows.iter().filter(|(_, mode)| *mode == Mode::Read);
+        let reads: Vec<Vec<u8>> = reads.map(|(row, _)| row.to_vec()).collect();
+        for (row, mode) in rows.iter_mut().filter(|(_, mode)| mode.writes()) {
+            compute(turn, row, *mode, &reads);
+        }
+        Ok(())
+    }
+}
+
+/// What an op leaves in a tensor: a function of the turn, of what it only reads, and of what was
+/// there if it changes it.
+fn compute(turn: usize, row: &mut [u8], mode: Mode, reads: &[Vec<u8>]) {
+    for (index, byte) in row.iter_mut().enumerate() {
+        let new = (index ^ turn.wrapping_mul(0x9e37_79b9)).to_le_bytes();
+        let old = if mode.reads() { *byte } else { 0 };
+        let mut sum = new[0].wrapping_add(new[1]).wrapping_add(old);
+        for read in reads {
+            sum = sum.wrapping_mul(3).wrapping_add(read[index % read.len()]);
+        }
+        *byte = sum;
+    }
+}
 
 pub(super) struct App {
     pub(super) runtime: Runtime,
+    pub(super) replays: Arc<Replays>,
     /// What each tensor holds.
     pub(super) model: HashMap<Tensor, Vec<u8>>,
     /// Tensors that outlive iterations.
@@ -23,8 +71,15 @@ pub(super) struct App {
 
 impl App {
     pub(super) fn new(config: Config) -> Self {
+        let mut runtime = Runtime::new(config).unwrap();
+        let replays = Arc::new(Replays::default());
+        runtime.set_replayer({
+            let replays = Arc::clone(&replays);
+            move |token, op| replays.run(token, op)
+        });
         Self {
-            runtime: Runtime::new(config).unwrap(),
+            runtime,
+            replays,
             model: HashMap::new(),
             kept: Vec::new(),
             addresses: Vec::new(),
@@ -94,18 +149,39 @@ impl App {
     }
 
     pub(super) fn op(&mut self, name: &str, accesses: &[Access]) {
-        self.try_op(name, accesses).unwrap();
+        self.run_op(name, accesses, false).unwrap();
+    }
+
+    /// An op that may run again.
+    pub(super) fn op_again(&mut self, name: &str, accesses: &[Access]) {
+        self.run_op(name, accesses, true).unwrap();
+    }
+
+    pub(super) fn try_op(&mut self, name: &str, accesses: &[Access]) -> Result<(), RuntimeError> {
+        self.run_op(name, accesses, false)
     }
 
     /// Runs an op that checks all it reads, and leaves a function of it in what it writes.
-    pub(super) fn try_op(&mut self, name: &str, accesses: &[Access]) -> Result<(), RuntimeError> {
+    pub(super) fn run_op(
+        &mut self,
+        name: &str,
+        accesses: &[Access],
+        again: bool,
+    ) -> Result<(), RuntimeError> {
         self.turns += 1;
         let turns = self.turns;
         let fixed = accesses
             .iter()
             .map(|access| self.runtime.address(access.tensor));
         let fixed: Vec<_> = fixed.collect();
-        let op = self.runtime.op_begin(name, accesses)?;
+        let op = match again {
+            true => {
+                let token = [turns as usize, 0];
+                self.runtime.op_begin_replayable(name, accesses, token)?
+            }
+            false => self.runtime.op_begin(name, accesses)?,
+        };
+        let mut reads: Vec<Vec<u8>> = Vec::new();
         for (at, access) in accesses.iter().enumerate() {
             assert!(
                 fixed[at].is_none_or(|fixed| fixed == op.pointer(at)),
@@ -114,25 +190,29 @@ impl App {
             let address = op.pointer(at).as_ptr() as usize;
             assert_eq!(address % 512, 0, "tensors are aligned");
             self.addresses.push(address);
+            let model = &self.model[&access.tensor];
+            assert_eq!(op.bytes(at), model.len());
+            if !access.mode.reads() {
+                continue;
+            }
+            // SAFETY: the op is open, and nothing writes meanwhile.
+            let row = unsafe { std::slice::from_raw_parts(op.pointer(at).as_ptr(), model.len()) };
+            let wrong = row
+                .iter()
+                .zip(model)
+                .position(|(found, wanted)| found != wanted);
+            assert_eq!(wrong, None, "op {name}, access {at}, byte");
+            if access.mode == Mode::Read {
+                reads.push(model.clone());
+            }
+        }
+        for (at, access) in accesses.iter().enumerate().filter(|(_, a)| a.mode.writes()) {
             let model = self.model.get_mut(&access.tensor).unwrap();
-            let (start, bytes) = (op.pointer(at).as_ptr(), model.len());
-            // SAFETY: the op is open, and its accesses are of different tensors.
-            let row = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
-            if access.mode.reads() {
-                let wrong = row
-                    .iter()
-                    .zip(&*model)
-                    .position(|(found, wanted)| found != wanted);
-                assert_eq!(wrong, None, "op {name}, access {at}, byte");
-            }
-            if access.mode.writes() {
-                let old = if access.mode.reads() { 1 } else { 0 };
-                for (index, (byte, model)) in row.iter_mut().zip(model).enumerate() {
-                    let new = (index as u64 ^ turns.wrapping_mul(0x9e37_79b9)).to_le_bytes();
-                    *byte = new[0].wrapping_add(new[1]).wrapping_add(old * *byte);
-                    *model = *byte;
-                }
-            }
+            compute(turns as usize, model, access.mode, &reads);
+            // SAFETY: the op is open, and no other reference is to this access.
+            let row =
+                unsafe { std::slice::from_raw_parts_mut(op.pointer(at).as_ptr(), model.len()) };
+            row.copy_from_slice(model);
         }
         self.runtime.op_end()
     }

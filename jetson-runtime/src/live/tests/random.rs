@@ -1,6 +1,10 @@
 //! Random applications: kinds of iterations that alternate, leave their recording, are aborted, and
 //! read and write in between. Every byte is checked against the model.
 
+use std::sync::atomic::Ordering;
+
+use lgm::planner::Methods;
+use lgm::profile::Link;
 use nix::errno::Errno;
 use vtensor::{Bytes, Kinds, Mode, TensorKind};
 
@@ -18,19 +22,23 @@ use lgm::policy::Policy;
 const KEPT: usize = 5;
 const SEEDS: u64 = 80;
 
-struct Random(u64);
+struct Random {
+    state: u64,
+    /// Sizes are as many times larger.
+    scale: u64,
+}
 
 impl Random {
     /// A size of up to `max` bytes where pages have 4 KiB, and in proportion elsewhere.
     fn bytes(&mut self, max: u64) -> u64 {
-        1 + self.below((max * unit() / 1024) as usize) as u64
+        self.scale * (1 + self.below((max * unit() / 1024) as usize) as u64)
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound as u64) as usize
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        (self.state % bound as u64) as usize
     }
 
     fn one_in(&mut self, count: usize) -> bool {
@@ -49,7 +57,8 @@ enum Who {
 enum Call {
     Create(u64),
     Destroy(usize),
-    Op(Vec<(Who, Mode)>),
+    /// An op, and whether it may run again.
+    Op(Vec<(Who, Mode)>, bool),
 }
 
 /// An iteration to come.
@@ -63,7 +72,7 @@ struct Script {
 impl Script {
     fn random(random: &mut Random) -> Self {
         let mut script = Self::default();
-        script.extend(random, 6);
+        script.extend(random, if random.scale > 1 { 12 } else { 6 });
         script.close();
         script
     }
@@ -76,7 +85,7 @@ impl Script {
             match call {
                 Call::Create(_) => script.made.push((true, false)),
                 Call::Destroy(at) => script.made[*at].0 = false,
-                Call::Op(accesses) => script.note(accesses),
+                Call::Op(accesses, _) => script.note(accesses),
             }
             script.calls.push(call.clone());
         }
@@ -107,7 +116,9 @@ impl Script {
             for _ in 0..=random.below(3) {
                 let who = all.swap_remove(random.below(all.len()));
                 let unwritten = matches!(who, Who::Made(at) if !self.made[at].1);
-                let mode = match random.below(if unwritten { 2 } else { 4 }) {
+                // Ops can run again while nothing has changed what they read.
+                let modes = if random.scale > 1 { 12 } else { 4 };
+                let mode = match random.below(if unwritten { 2 } else { modes }) {
                     0 => Mode::Write,
                     1 => Mode::ReadWrite,
                     _ => Mode::Read,
@@ -117,9 +128,9 @@ impl Script {
                 accesses.push((who, mode));
             }
             self.note(&accesses);
-            self.calls.push(Call::Op(accesses));
+            self.calls.push(Call::Op(accesses, !random.one_in(5)));
             for at in 0..self.made.len() {
-                if self.made[at].0 && random.one_in(4) {
+                if self.made[at].0 && random.one_in(if random.scale > 1 { 9 } else { 4 }) {
                     self.destroy(at);
                 }
             }
@@ -147,7 +158,7 @@ impl Script {
             match call {
                 Call::Create(bytes) => made.push(*bytes),
                 Call::Destroy(_) => {}
-                Call::Op(accesses) => {
+                Call::Op(accesses, _) => {
                     let bytes = |who: &Who| match who {
                         Who::Kept(at) => kept[*at],
                         Who::Made(at) => made[*at],
@@ -170,7 +181,7 @@ fn run(app: &mut App, script: &Script, until: usize) -> Result<(), RuntimeError>
         match call {
             Call::Create(bytes) => made.push(app.create("made", *bytes)),
             Call::Destroy(at) => app.destroy(made[*at]),
-            Call::Op(accesses) => {
+            Call::Op(accesses, again) => {
                 let access = |&(who, mode): &(Who, Mode)| Access {
                     tensor: match who {
                         Who::Kept(at) => app.kept[at],
@@ -179,7 +190,7 @@ fn run(app: &mut App, script: &Script, until: usize) -> Result<(), RuntimeError>
                     mode,
                 };
                 let accesses: Vec<Access> = accesses.iter().map(access).collect();
-                app.try_op(&format!("op {index}"), &accesses)?;
+                app.run_op(&format!("op {index}"), &accesses, *again)?;
             }
         }
     }
@@ -187,10 +198,11 @@ fn run(app: &mut App, script: &Script, until: usize) -> Result<(), RuntimeError>
 }
 
 /// Whether an application that leaves its recording, or whose copies fail, may see an error.
-fn is_expected(error: &RuntimeError, fault: Option<Fault>) -> bool {
+fn is_expected(error: &RuntimeError, way: Way) -> bool {
     match error {
         RuntimeError::LostContent { .. } | RuntimeError::OpTooLarge { .. } => true,
-        RuntimeError::CopyFailed(_) | RuntimeError::Spilling { .. } => fault.is_some(),
+        RuntimeError::CopyFailed(_) | RuntimeError::Spilling { .. } => way.fault.is_some(),
+        RuntimeError::Replay { .. } => way.failing > 0,
         _ => false,
     }
 }
@@ -203,14 +215,37 @@ struct Totals {
     aborted: u64,
     lost: u64,
     moved: u64,
+    recomputed: u64,
+    failed_replays: u64,
 }
 
-fn play(seed: u64, fault: Option<Fault>, fixing: bool, totals: &mut Totals) {
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+/// How an application is played.
+#[derive(Clone, Copy, Default)]
+struct Way {
+    /// A copy that fails.
+    fault: Option<Fault>,
+    /// Whether some tensors keep their address.
+    fixing: bool,
+    /// Whether tensors are large, and ops run again rather than that tensors move.
+    again: bool,
+    /// Every one of so many ops that run again fails; 0: none.
+    failing: u64,
+}
+
+fn play(seed: u64, way: Way, totals: &mut Totals) {
+    let Way { fault, fixing, .. } = way;
+    let mut random = Random {
+        state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+        scale: if way.again { 8 } else { 1 },
+    };
     let kept: Vec<u64> = (0..KEPT).map(|_| random.bytes(30_000)).collect();
     let scripts: Vec<Script> = (0..3).map(|_| Script::random(&mut random)).collect();
     let largest = scripts.iter().map(|script| script.largest_op(&kept)).max();
-    let budget = largest.unwrap().max(80 * unit()) + random.below(60) as u64 * unit();
+    let spare = match way.again {
+        true => random.below(200) as u64 * unit(),
+        false => random.below(60) as u64 * unit(),
+    };
+    let budget = largest.unwrap().max(80 * unit()) + spare;
     // Whole pages for each tensor, and each with a place for life.
     let budget = match fixing {
         true => budget + budget / 2,
@@ -229,16 +264,32 @@ fn play(seed: u64, fault: Option<Fault>, fixing: bool, totals: &mut Totals) {
         false => budget + staying.sum::<u64>().next_multiple_of(4 * unit()),
     };
     let mut app = App::new(Config {
-        policy: policies[random.below(3)],
+        policy: match way.again {
+            true => Policy::Vtensor,
+            false => policies[random.below(3)],
+        },
         spill: match random.below(3) {
             0 => Spill::File(disk()),
             _ => Spill::Ram,
         },
         keep: Some(keep),
+        methods: match (way.again, seed % 2) {
+            (false, _) => Methods::Swap,
+            (true, 0) => Methods::Recompute,
+            (true, _) => Methods::Both,
+        },
+        // Plans know a slow one; copies are as fast as they are.
+        link: way.again.then_some(Link {
+            out_bps: 1e6,
+            in_bps: 1e6,
+            copy_latency_ns: 1000,
+            duplex: true,
+        }),
         fault,
         ..config(budget)
     });
     app.fixing = fixing;
+    app.replays.failing.store(way.failing, Ordering::Relaxed);
     for (at, bytes) in kept.iter().enumerate() {
         let name = format!("kept {at}");
         app.create_kept(&TensorDesc::new(&name, Bytes(*bytes), kinds[at % 2]));
@@ -257,7 +308,7 @@ fn play(seed: u64, fault: Option<Fault>, fixing: bool, totals: &mut Totals) {
             .one_in(12)
             .then(|| random.below(script.calls.len() + 1));
         if let Err(error) = app.runtime.iteration_begin(key) {
-            assert!(is_expected(&error, fault), "{error}");
+            assert!(is_expected(&error, way), "{error}");
             totals.failed += 1;
             continue;
         }
@@ -265,7 +316,7 @@ fn play(seed: u64, fault: Option<Fault>, fixing: bool, totals: &mut Totals) {
             Ok(()) if abort.is_none() => app.runtime.iteration_end().unwrap(),
             Ok(()) => app.abort(),
             Err(error) => {
-                assert!(is_expected(&error, fault), "{error}");
+                assert!(is_expected(&error, way), "{error}");
                 totals.failed += 1;
                 app.abort();
             }
@@ -287,6 +338,8 @@ fn play(seed: u64, fault: Option<Fault>, fixing: bool, totals: &mut Totals) {
     totals.divergences += stats.divergences;
     totals.aborted += stats.aborted_iterations;
     totals.moved += stats.moved_in.0;
+    totals.recomputed += stats.recomputed.0;
+    totals.failed_replays += stats.failed_replays;
     assert!(app.runtime.usage().unwrap().arena_allocated.0 <= budget);
 }
 
@@ -295,7 +348,7 @@ fn random_applications_see_their_own_bytes() {
     let mut totals = Totals::default();
     for seed in 0..SEEDS {
         println!("seed {seed}");
-        play(seed, None, false, &mut totals);
+        play(seed, Way::default(), &mut totals);
     }
     println!("{totals:?}");
     assert!(totals.frozen > 5 * SEEDS && totals.divergences > SEEDS && totals.aborted > SEEDS);
@@ -307,7 +360,11 @@ fn random_applications_keep_addresses_for_life() {
     let mut totals = Totals::default();
     for seed in 0..SEEDS {
         println!("seed {seed}");
-        play(seed, None, true, &mut totals);
+        let way = Way {
+            fixing: true,
+            ..Way::default()
+        };
+        play(seed, way, &mut totals);
     }
     println!("{totals:?}");
     assert!(totals.frozen > SEEDS && totals.divergences > SEEDS / 2);
@@ -324,8 +381,36 @@ fn random_applications_survive_a_failing_copy() {
             after_copies: seed % 29,
             errno: Errno::EIO,
         };
-        play(seed, Some(fault), seed % 4 == 3, &mut totals);
+        let way = Way {
+            fault: Some(fault),
+            fixing: seed % 4 == 3,
+            ..Way::default()
+        };
+        play(seed, way, &mut totals);
     }
     println!("{totals:?}");
     assert!(totals.failed > SEEDS / 2 && totals.frozen > 5 * SEEDS);
+}
+
+#[test]
+fn random_applications_run_ops_again() {
+    let mut totals = Totals::default();
+    for seed in 0..SEEDS / 2 {
+        println!("seed {seed}");
+        let fault = Fault {
+            direction: [Direction::Out, Direction::In][seed as usize / 2 % 2],
+            after_copies: seed % 29,
+            errno: Errno::EIO,
+        };
+        let way = Way {
+            again: true,
+            fixing: seed % 8 == 5,
+            fault: (seed % 4 == 3).then_some(fault),
+            failing: if seed % 5 == 4 { 3 } else { 0 },
+        };
+        play(seed, way, &mut totals);
+    }
+    println!("{totals:?}");
+    assert!(totals.frozen > SEEDS && totals.divergences > SEEDS && totals.aborted > SEEDS);
+    assert!(totals.recomputed > 0 && totals.failed_replays > 0 && totals.moved > 0);
 }

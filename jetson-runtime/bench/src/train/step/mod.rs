@@ -47,11 +47,17 @@ pub struct Model {
 }
 
 impl Model {
-    /// Makes what lasts, with the parameters that `seed` draws.
+    /// Makes what lasts, with the parameters that `seed` draws. The runtime can run the forward ops
+    /// of layers again from now on.
     ///
     /// # Errors
     /// If the runtime refuses.
     pub fn new(runtime: &mut Runtime, network: Network, seed: u64) -> Result<Self, RuntimeError> {
+        let layers = network.layers.clone();
+        runtime.set_replayer(move |[layer, _], op| {
+            forward::compute(&layers[layer], op);
+            Ok(())
+        });
         let gradient_names = network.value_names.iter();
         Ok(Self {
             state: State::new(runtime, &network, seed)?,
