@@ -171,7 +171,8 @@ readonly grind='valgrind --quiet --error-exitcode=9 --leak-check=full --show-lea
     --errors-for-leak-kinds=definite --fair-sched=yes --suppressions='"$here/tests/valgrind.supp"
 
 random_calls() {
-    static ./fuzz "$here/tests/c/fuzz.c" "${sanitize[@]}" && ./fuzz "$seconds"
+    static ./fuzz "$here/tests/c/fuzz/fuzz.c" "$here"/tests/c/fuzz/[!f]*.c "${sanitize[@]}" &&
+        ./fuzz "$seconds"
 }
 
 # Whether clang has what libFuzzer and the sanitizers link with.
@@ -182,7 +183,7 @@ guided_calls_link() {
 
 guided_calls() {
     clang -std=c11 -D_GNU_SOURCE -DLIBFUZZER -g -O1 -fsanitize=fuzzer,address,undefined \
-        -I"$tree/include" "$here/tests/c/fuzz.c" "$lib/libvtensor.a" \
+        -I"$tree/include" "$here"/tests/c/fuzz/*.c "$lib/libvtensor.a" \
         -lgcc_s -lpthread -lm -ldl -o guided || return
     mkdir -p corpus
     ./guided -max_len=2048 -max_total_time="$seconds" -print_final_stats=1 corpus

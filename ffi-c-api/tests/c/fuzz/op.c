@@ -1,0 +1,164 @@
+/*
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Ops, and touches of memory by address: what they see is what the model holds.
+ */
+#include "world.h"
+
+/* Computes: checks what the op reads, and writes what it writes, here and in the model. */
+static void compute(world *w, const event *e, void **pointers)
+{
+    unsigned at, other;
+
+    for (at = 0; at < e->count; ++at) {
+        shadow *s = &w->tensors[e->uses[at]];
+        int reads = 0, writes = 0, first = 1;
+
+        for (other = 0; other < e->count; ++other) {
+            if (e->uses[other] != e->uses[at])
+                continue;
+            first = first && other >= at;
+            reads |= (e->modes[other] & VT_ACCESS_READ) != 0;
+            writes |= (e->modes[other] & VT_ACCESS_WRITE) != 0;
+            MUST(pointers[other] == pointers[at]);
+        }
+        MUST((uintptr_t)pointers[at] % 512 == 0);
+        if (!first)
+            continue;
+        if (reads)
+            adopt(s, pointers[at]);
+        if (reads && (s->written || e->uses[at] < KEPT)) {
+            MUST(!s->lost);
+            MUST(memcmp(pointers[at], s->content, s->bytes) == 0);
+        }
+        if (writes) {
+            int whole = !reads || !s->written;
+            size_t offset = whole ? 0 : s->bytes / 3;
+            fill(w, s->content + offset, s->bytes - offset);
+            memcpy((uint8_t *)pointers[at] + offset, s->content + offset, s->bytes - offset);
+            s->written = 1;
+            s->lost = s->torn = 0;
+        }
+    }
+}
+
+void tear(world *w, const event *e)
+{
+    unsigned at;
+
+    for (at = 0; at < e->count; ++at)
+        if (e->modes[at] & VT_ACCESS_WRITE) {
+            w->tensors[e->uses[at]].lost = 1;
+            w->tensors[e->uses[at]].torn = e->uses[at] < KEPT && w->pinned[e->uses[at]];
+        }
+}
+
+/* A call that may fail where it is: too large, unwritten, or lost. */
+static void failed(event *e, vt_status status)
+{
+    MUST(status == VT_ERROR_BUDGET || status == VT_ERROR_ORDER || status == VT_ERROR_LOST);
+    /* It is left out from now on: an iteration that tries what fails is never frozen. */
+    e->fails = 1;
+}
+
+/* Whether all that an op uses has an address that is known. */
+static int may_touch(const world *w, const event *e)
+{
+    unsigned at;
+
+    for (at = 0; at < e->count; ++at)
+        if (!w->tensors[e->uses[at]].fixed || w->tensors[e->uses[at]].address == NULL)
+            return 0;
+    return e->touches;
+}
+
+/* A touch reads and writes; its op ends with the next call. */
+static void run_touch(world *w, event *e)
+{
+    void *pointers[USES] = {NULL, NULL, NULL, NULL};
+    event touched = *e;
+    vt_status status;
+    unsigned at;
+
+    for (at = 0; at < e->count; ++at) {
+        pointers[at] = w->tensors[e->uses[at]].address;
+        touched.modes[at] = VT_ACCESS_READ_WRITE;
+    }
+    status = vt_touch(w->runtime, pointers, e->count);
+    w->touching = status == VT_OK;
+    if (status != VT_OK) {
+        failed(e, status);
+        return;
+    }
+    compute(w, &touched, pointers);
+    w->touched = touched;
+    ++w->touches;
+}
+
+/* Ops and ends of iterations that are refused while an op is open. */
+static void misuse_op(world *w, const vt_op_desc *op, void **pointers)
+{
+    MUST(vt_op_begin(w->runtime, op, pointers) == VT_ERROR_ORDER);
+    MUST(vt_touch(w->runtime, NULL, 0) == VT_ERROR_ORDER);
+    MUST(vt_iteration_end(w->runtime) == VT_ERROR_ORDER);
+}
+
+/* Computes in an op that has begun; 0 if the iteration was given up in it. */
+static int inside(world *w, const event *e, const vt_op_desc *op, void **pointers)
+{
+    unsigned at;
+
+    for (at = 0; at < e->count; ++at) {
+        shadow *s = &w->tensors[e->uses[at]];
+        MUST(!s->fixed || s->address == NULL || s->address == pointers[at]);
+        s->address = pointers[at];
+        if (s->fixed && w->disturbed) {
+            vt_tensor found = 0;
+            MUST(vt_tensor_at(w->runtime, pointers[at], &found) == VT_OK && found == s->id);
+        }
+    }
+    compute(w, e, pointers);
+    if (w->disturbed && chance(&w->in, 16))
+        misuse_op(w, op, pointers);
+    if (w->disturbed && chance(&w->in, 16)) {
+        tear(w, e);
+        MUST(vt_iteration_abort(w->runtime) == VT_OK);
+        return 0;
+    }
+    MUST(vt_op_end(w->runtime) == VT_OK);
+    return 1;
+}
+
+int run_op(world *w, event *e)
+{
+    vt_access accesses[USES];
+    void *pointers[USES] = {NULL, NULL, NULL, NULL};
+    vt_op_desc op;
+    vt_status status;
+    unsigned at;
+
+    memset(accesses, 0, sizeof accesses);
+    memset(&op, 0, sizeof op);
+    for (at = 0; at < e->count; ++at) {
+        if (!w->tensors[e->uses[at]].alive)
+            return 1;
+        accesses[at].tensor = w->tensors[e->uses[at]].id;
+        accesses[at].mode = e->modes[at];
+    }
+    if (may_touch(w, e)) {
+        run_touch(w, e);
+        return 1;
+    }
+    op.size = sizeof op;
+    op.name = "op";
+    op.accesses = accesses;
+    op.access_count = e->count;
+    w->touching = 0;
+    status = vt_op_begin(w->runtime, &op, pointers);
+    if (status != VT_OK) {
+        MUST(pointers[0] == NULL);
+        failed(e, status);
+        return 1;
+    }
+    return inside(w, e, &op, pointers);
+}
