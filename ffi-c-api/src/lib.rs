@@ -30,6 +30,7 @@
 mod arguments;
 pub mod bytes;
 pub mod config;
+pub mod content;
 mod extensible;
 pub mod guard;
 pub mod handle;

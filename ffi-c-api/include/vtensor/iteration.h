@@ -43,7 +43,7 @@ vt_status vt_iteration_end(vt_runtime *runtime);
 
 /*
  * Gives the iteration up, wherever it is. What the ops before have written stays; what an open op
- * was writing is lost (vt_tensor_status() tells). Tensors of the iteration are gone.
+ * was writing is torn (vt_tensor_status() tells). Tensors of the iteration are gone.
  *
  * Errors: VT_ERROR_ORDER outside an iteration.
  * Ownership: ends the pointers of an open op. Threads: any, one call at a time. Allocation: yes.

@@ -1,11 +1,16 @@
 //! Contents of tensors on the heap: read and written where they are, brought and taken away.
 //!
-//! Guarantees: reading moves nothing; a write goes to every live copy; a tensor that was never
-//! written reads as zeroes; one whose content was lost is an error until all of it is written.
+//! Guarantees: reading moves nothing; a write leaves no stale copy; a tensor that was never written
+//! reads as zeroes; bytes that were lost are an error until they are written, and no others are.
 
 use std::ptr::{self, NonNull};
 
+use nix::errno::Errno;
+
+use vtensor::limits;
+
 use super::heap::{Heap, spilling};
+use super::losses::Loss;
 use super::tensor::Key;
 use crate::error::RuntimeError;
 use crate::failure::Direction;
@@ -23,7 +28,10 @@ impl Heap {
         buffer: &mut [u8],
     ) -> Result<(), RuntimeError> {
         let item = &self.items[&key];
-        item.check_kept()?;
+        item.check_range(offset, offset + buffer.len() as u64)?;
+        if buffer.is_empty() {
+            return Ok(());
+        }
         match (item.at(), item.slot) {
             _ if !item.written => buffer.fill(0),
             (Some(device), _) => {
@@ -44,8 +52,8 @@ impl Heap {
         Ok(())
     }
 
-    /// Copies `buffer` to bytes of a tensor, wherever they are. Lost content is not found again by
-    /// writing less than all of it.
+    /// Copies `buffer` to bytes of a tensor, wherever they are. What was lost of them is whole
+    /// again.
     pub(super) fn write(
         &mut self,
         key: Key,
@@ -53,32 +61,59 @@ impl Heap {
         buffer: &[u8],
     ) -> Result<(), RuntimeError> {
         let bytes = buffer.len();
+        if bytes == 0 {
+            return Ok(());
+        }
         let item = &self.items[&key];
         let (whole, padded) = (bytes as u64 == item.asked, item.asked < item.bytes);
-        if !whole {
-            item.check_kept()?;
-        }
         self.settle(key, padded || !whole)?;
         let item = &self.items[&key];
-        if let Some(device) = item.at() {
-            let target = self.address(device + offset, bytes as u64);
-            // SAFETY: the range lies in the arena's view, and no op runs: this borrows the heap.
-            unsafe { ptr::copy_nonoverlapping(buffer.as_ptr(), target.as_ptr(), bytes) };
-        }
-        if let Some(slot) = item.slot {
-            let source = NonNull::from(buffer).cast();
-            // SAFETY: the source is a borrowed buffer; slots change under `&mut self` only.
-            let written = unsafe { self.garage.tier().write(slot + offset, source, bytes) };
-            if let Err(errno) = written {
-                let error = spilling(item, Direction::Out)(errno);
-                // It may be half old and half new.
-                self.item(key).lost = true;
-                return Err(error);
+        match (item.at(), item.slot) {
+            (Some(device), slot) => {
+                let target = self.address(device + offset, bytes as u64);
+                // SAFETY: the range lies in the arena's view, and no op runs.
+                unsafe { ptr::copy_nonoverlapping(buffer.as_ptr(), target.as_ptr(), bytes) };
+                // Writing the copy, too, could fail; it is made again when the tensor leaves.
+                if let Some(slot) = slot {
+                    self.garage.give(slot);
+                    self.item(key).slot = None;
+                }
             }
+            (None, Some(slot)) => self.write_slot(key, slot, offset, buffer)?,
+            (None, None) => unreachable!("it has settled"),
         }
         let item = self.item(key);
-        (item.written, item.lost) = (true, false);
+        item.written = true;
+        item.losses.heal(offset, offset + bytes as u64);
         Ok(())
+    }
+
+    /// Writes bytes of a tensor that is in the garage alone. If that fails, blocks of the tier that
+    /// it has touched may be old in part, new in part: they are lost.
+    fn write_slot(
+        &mut self,
+        key: Key,
+        slot: u64,
+        offset: u64,
+        buffer: &[u8],
+    ) -> Result<(), RuntimeError> {
+        let (source, bytes) = (NonNull::from(buffer).cast(), buffer.len());
+        // SAFETY: the source is a borrowed buffer; slots change under `&mut self` only.
+        let written = unsafe { self.garage.tier().write(slot + offset, source, bytes) };
+        written.map_err(|errno| {
+            let error = spilling(&self.items[&key], Direction::Out)(errno);
+            self.lose_blocks(key, offset, offset + bytes as u64);
+            error
+        })
+    }
+
+    /// Bytes of a tensor are gone, with all blocks of the spill tier that they touch.
+    pub(super) fn lose_blocks(&mut self, key: Key, start: u64, end: u64) {
+        let item = self.item(key);
+        let start = start / limits::SLOT_ALIGN * limits::SLOT_ALIGN;
+        let end = end.next_multiple_of(limits::SLOT_ALIGN).min(item.asked);
+        item.written = true;
+        item.losses.add(start, end, Loss::Lost);
     }
 
     /// Makes sure that a tensor is somewhere, and, if it was never written and will be written in
@@ -90,18 +125,24 @@ impl Heap {
         }
         let bytes = item.bytes;
         let slot = self.garage.take(bytes)?;
+        if zeroed && let Err(errno) = self.zero(slot, bytes) {
+            self.garage.give(slot);
+            return Err(spilling(&self.items[&key], Direction::Out)(errno));
+        }
         self.item(key).slot = Some(slot);
-        if zeroed {
-            let zeroes = vec![0; to_usize(bytes.min(ZEROES_BYTES))];
-            let mut done = 0;
-            while done < bytes {
-                let part = &zeroes[..to_usize((bytes - done).min(ZEROES_BYTES))];
-                let source = NonNull::from(part).cast();
-                // SAFETY: the source is a local buffer; slots change under `&mut self` only.
-                unsafe { self.garage.tier().write(slot + done, source, part.len()) }
-                    .map_err(spilling(&self.items[&key], Direction::Out))?;
-                done += part.len() as u64;
-            }
+        Ok(())
+    }
+
+    /// Fills a slot with zeroes.
+    fn zero(&self, slot: u64, bytes: u64) -> Result<(), Errno> {
+        let zeroes = vec![0; to_usize(bytes.min(ZEROES_BYTES))];
+        let mut done = 0;
+        while done < bytes {
+            let part = &zeroes[..to_usize((bytes - done).min(ZEROES_BYTES))];
+            let source = NonNull::from(part).cast();
+            // SAFETY: the source is a local buffer; the slot was just taken, nobody else knows it.
+            unsafe { self.garage.tier().write(slot + done, source, part.len()) }?;
+            done += part.len() as u64;
         }
         Ok(())
     }
@@ -128,6 +169,46 @@ impl Heap {
         let item = self.item(key);
         (item.slot, item.written) = (Some(slot), true);
         Ok(())
+    }
+
+    /// Puts what is left of a content into the garage: the ranges `kept`, in order, which `fill`
+    /// brings, part by part. The rest is lost, and so are parts that cannot be brought or stored.
+    pub(super) fn salvage(
+        &mut self,
+        key: Key,
+        buffer: &mut [u8],
+        kept: impl Iterator<Item = (u64, u64)>,
+        mut fill: impl FnMut(u64, &mut [u8]) -> Result<(), RuntimeError>,
+    ) {
+        self.lose(key, Loss::Lost);
+        let Ok(slot) = self.garage.take(self.items[&key].bytes) else {
+            return;
+        };
+        for (start, end) in kept {
+            let mut done = start;
+            while done < end {
+                let bytes = to_usize((end - done).min(buffer.len() as u64));
+                let part = &mut buffer[..bytes];
+                let source = NonNull::from(&mut *part).cast();
+                let copied = fill(done, part).and_then(|()| match done % limits::SLOT_ALIGN {
+                    0 => self.copy(key, Direction::Out, source, slot + done, bytes),
+                    // Engines write whole blocks; the beginning of this one may be there already.
+                    // SAFETY: the source is a borrowed buffer; slots change under `&mut self` only.
+                    _ => unsafe { self.garage.tier().write(slot + done, source, bytes) }
+                        .map_err(spilling(&self.items[&key], Direction::Out)),
+                });
+                if copied.is_ok() {
+                    self.item(key).losses.heal(done, done + bytes as u64);
+                }
+                done += bytes as u64;
+            }
+        }
+        let item = self.item(key);
+        if item.losses.is_all_of(item.asked) {
+            self.garage.give(slot);
+        } else {
+            item.slot = Some(slot);
+        }
     }
 
     /// Copies bytes of a content that is in the garage to `buffer`; over the link.

@@ -214,8 +214,8 @@ impl Runtime {
     }
 
     /// Gives the iteration up, wherever it is. Persistent tensors hold what the ops before have
-    /// written. Lost is what an open op was writing, and what a program had given up because a
-    /// later op was to overwrite it; reading it is an error. Tensors of the iteration are gone.
+    /// written. Torn is what an open op was writing, and lost what a program had given up because a
+    /// later op was to overwrite it; reading that is an error. Tensors of the iteration are gone.
     ///
     /// # Errors
     /// Outside an iteration.
@@ -228,10 +228,7 @@ impl Runtime {
                 _ => Vec::new(),
             };
             self.stop_program();
-            // The program has told of its own tensors; pinned ones are not among them.
-            let pinned = torn.iter().filter(|(key, _)| self.heap.is_pinned(*key));
-            let pinned: Vec<(Key, Mode)> = pinned.copied().collect();
-            self.heap.note_torn(&pinned);
+            self.heap.note_torn(&torn);
         }
         match std::mem::replace(&mut self.place, Place::Rest) {
             Place::Recording(recording) => {

@@ -20,6 +20,7 @@
 //! | `windows` | memory by address, for applications that hold pointers |
 //! | `pins` | tensors that stay at one address |
 //! | `contents` | what tensors on the heap hold |
+//! | `losses` | which bytes of a tensor cannot be used |
 //! | `score` | a recorded iteration |
 //! | `transcript` | a score as a trace that can be planned |
 //! | `planning` | from a transcript to a proven plan |
@@ -46,6 +47,7 @@ mod garage;
 mod heap;
 mod iteration;
 mod link;
+mod losses;
 mod op;
 mod pins;
 mod planning;
@@ -69,9 +71,10 @@ mod windows;
 mod tests;
 
 pub use config::Config;
+pub use losses::{Loss, LostRange};
 pub use op::{Op, View};
 pub use planning::predict;
-pub use report::{Divergence, ProgramReport, RuntimeStats, TensorState};
+pub use report::{Divergence, ProgramReport, RuntimeStats};
 pub use runtime::Runtime;
 pub use tensor::{Access, ProgramKey, Tensor, TensorDesc};
 pub use wear::written_per_day;

@@ -18,12 +18,15 @@ static void pin(world *w, unsigned which)
         return;
     }
     status = vt_tensor_pin(w->runtime, w->tensors[which].id, &pointer);
+    learn(w, &w->tensors[which]);
     if (status != VT_OK) {
         MUST(status == VT_ERROR_BUDGET || status == VT_ERROR_LOST);
+        MUST(status != VT_ERROR_LOST || is_lost(&w->tensors[which]));
         return;
     }
     MUST(!w->pinned[which] || w->pins[which] == pointer);
-    adopt(&w->tensors[which], pointer);
+    if (is_lost(&w->tensors[which]))
+        return; /* it was pinned before */
     MUST(memcmp(pointer, w->tensors[which].content, w->tensors[which].bytes) == 0);
     w->pinned[which] = 1;
     w->pins[which] = pointer;

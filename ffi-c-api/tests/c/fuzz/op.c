@@ -25,10 +25,8 @@ static void compute(world *w, const event *e, void **pointers)
         MUST((uintptr_t)pointers[at] % 512 == 0);
         if (!first)
             continue;
-        if (reads)
-            adopt(s, pointers[at]);
         if (reads && (s->written || e->uses[at] < KEPT)) {
-            MUST(!s->lost);
+            MUST(!is_lost(s));
             MUST(memcmp(pointers[at], s->content, s->bytes) == 0);
         }
         if (writes) {
@@ -37,7 +35,7 @@ static void compute(world *w, const event *e, void **pointers)
             fill(w, s->content + offset, s->bytes - offset);
             memcpy((uint8_t *)pointers[at] + offset, s->content + offset, s->bytes - offset);
             s->written = 1;
-            s->lost = s->torn = 0;
+            memset(s->state, VT_CONTENT_INTACT, s->bytes);
         }
     }
 }
@@ -48,15 +46,23 @@ void tear(world *w, const event *e)
 
     for (at = 0; at < e->count; ++at)
         if (e->modes[at] & VT_ACCESS_WRITE) {
-            w->tensors[e->uses[at]].lost = 1;
-            w->tensors[e->uses[at]].torn = e->uses[at] < KEPT && w->pinned[e->uses[at]];
+            shadow *s = &w->tensors[e->uses[at]];
+            memset(s->state, VT_CONTENT_TORN, s->bytes);
         }
 }
 
 /* A call that may fail where it is: too large, unwritten, or lost. */
-static void failed(event *e, vt_status status)
+static void failed(world *w, event *e, vt_status status)
 {
+    int lost = 0;
+    unsigned at;
+
     MUST(status == VT_ERROR_BUDGET || status == VT_ERROR_ORDER || status == VT_ERROR_LOST);
+    for (at = 0; at < e->count; ++at) {
+        learn(w, &w->tensors[e->uses[at]]);
+        lost |= is_lost(&w->tensors[e->uses[at]]);
+    }
+    MUST(status != VT_ERROR_LOST || lost);
     /* It is left out from now on: an iteration that tries what fails is never frozen. */
     e->fails = 1;
 }
@@ -87,7 +93,7 @@ static void run_touch(world *w, event *e)
     status = vt_touch(w->runtime, pointers, e->count);
     w->touching = status == VT_OK;
     if (status != VT_OK) {
-        failed(e, status);
+        failed(w, e, status);
         return;
     }
     compute(w, &touched, pointers);
@@ -157,7 +163,7 @@ int run_op(world *w, event *e)
     status = vt_op_begin(w->runtime, &op, pointers);
     if (status != VT_OK) {
         MUST(pointers[0] == NULL);
-        failed(e, status);
+        failed(w, e, status);
         return 1;
     }
     return inside(w, e, &op, pointers);

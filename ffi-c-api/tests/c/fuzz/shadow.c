@@ -59,15 +59,17 @@ void create(world *w, unsigned which, size_t bytes)
     MUST(status == VT_OK);
     w->touching = 0;
     s->alive = 1;
-    s->written = s->lost = 0;
+    s->written = 0;
     s->bytes = bytes;
     s->content = (uint8_t *)calloc(1, bytes);
-    MUST(s->content != NULL);
+    s->state = (uint8_t *)calloc(1, bytes);
+    MUST(s->content != NULL && s->state != NULL);
 }
 
 void forget(shadow *s)
 {
     free(s->content);
+    free(s->state);
     memset(s, 0, sizeof *s);
 }
 
@@ -86,32 +88,67 @@ void destroy(world *w, unsigned which)
     forget(&w->tensors[which]);
 }
 
-void adopt(shadow *s, const void *found)
+int is_lost(const shadow *s)
 {
-    if (s->torn) {
-        memcpy(s->content, found, s->bytes);
-        s->lost = s->torn = 0;
+    size_t at;
+
+    for (at = 0; at < s->bytes; ++at)
+        if (s->state[at] != VT_CONTENT_INTACT)
+            return 1;
+    return 0;
+}
+
+void learn(world *w, shadow *s)
+{
+    vt_lost_range *ranges;
+    vt_tensor_state state;
+    uint8_t *found = (uint8_t *)calloc(1, s->bytes);
+    size_t count = 0, at, last = 0;
+    uint64_t bytes = 0;
+
+    MUST(vt_tensor_lost(w->runtime, s->id, NULL, &count) == VT_OK);
+    ranges = (vt_lost_range *)calloc(count + 1, sizeof *ranges);
+    MUST(found != NULL && ranges != NULL);
+    MUST(vt_tensor_lost(w->runtime, s->id, ranges, &count) == VT_OK);
+    for (at = 0; at < count; ++at) {
+        MUST(ranges[at].offset >= last && ranges[at].bytes > 0);
+        MUST(ranges[at].content == VT_CONTENT_LOST || ranges[at].content == VT_CONTENT_TORN);
+        last = ranges[at].offset + ranges[at].bytes;
+        MUST(last <= s->bytes);
+        memset(found + ranges[at].offset, (int)ranges[at].content, ranges[at].bytes);
+        bytes += ranges[at].bytes;
     }
+    state.size = sizeof state;
+    MUST(vt_tensor_status(w->runtime, s->id, &state) == VT_OK);
+    MUST(state.lost_ranges == count && state.lost_bytes == bytes);
+    MUST((state.content == VT_CONTENT_INTACT) == (count == 0));
+    for (at = 0; at < s->bytes; ++at)
+        MUST(s->state[at] == found[at] ||
+             (s->state[at] == VT_CONTENT_INTACT && found[at] == VT_CONTENT_LOST));
+    memcpy(s->state, found, s->bytes);
+    free(found);
+    free(ranges);
 }
 
 void compare(world *w, unsigned which)
 {
     shadow *s = &w->tensors[which];
     uint8_t *found = (uint8_t *)malloc(s->bytes);
-    vt_status status = vt_tensor_read(w->runtime, s->id, 0, found, s->bytes);
-    vt_tensor_state state;
+    size_t at = 0, end;
+    vt_status status;
 
-    state.size = sizeof state;
-    MUST(vt_tensor_status(w->runtime, s->id, &state) == VT_OK);
-    if (status == VT_ERROR_LOST) {
-        MUST(state.content == VT_CONTENT_LOST);
-        s->lost = 1;
-    } else {
-        MUST(status == VT_OK && state.content == VT_CONTENT_INTACT);
-        adopt(s, found);
-        MUST(!s->lost);
-        MUST(memcmp(found, s->content, s->bytes) == 0);
+    MUST(found != NULL);
+    learn(w, s);
+    while (at < s->bytes) {
+        for (end = at; end < s->bytes && s->state[end] == VT_CONTENT_INTACT; ++end)
+            ;
+        MUST(vt_tensor_read(w->runtime, s->id, at, found, end - at) == VT_OK);
+        MUST(memcmp(found, s->content + at, end - at) == 0);
+        for (at = end; at < s->bytes && s->state[at] != VT_CONTENT_INTACT; ++at)
+            ;
     }
+    status = vt_tensor_read(w->runtime, s->id, 0, found, s->bytes);
+    MUST(status == (is_lost(s) ? VT_ERROR_LOST : VT_OK));
     free(found);
 }
 
@@ -120,19 +157,14 @@ void overwrite(world *w, unsigned which)
     shadow *s = &w->tensors[which];
     size_t offset = next(&w->in) * 37 % s->bytes;
     size_t bytes = next(&w->in) * 97 % (s->bytes - offset) + 1;
-    vt_status status;
 
-    if (s->lost || s->torn || chance(&w->in, 64)) {
+    learn(w, s);
+    if (chance(&w->in, is_lost(s) ? 160 : 64)) {
         offset = 0;
         bytes = s->bytes;
     }
     fill(w, s->content + offset, bytes);
-    status = vt_tensor_write(w->runtime, s->id, offset, s->content + offset, bytes);
-    if (status == VT_ERROR_LOST && bytes < s->bytes)
-        s->lost = 1;
-    else
-        MUST(status == VT_OK);
-    if (bytes == s->bytes)
-        s->lost = s->torn = 0;
+    MUST(vt_tensor_write(w->runtime, s->id, offset, s->content + offset, bytes) == VT_OK);
+    memset(s->state + offset, VT_CONTENT_INTACT, bytes);
     s->written = 1;
 }

@@ -51,9 +51,7 @@ typedef struct input {
 
 /* A tensor, and what it has to hold. */
 typedef struct shadow {
-    int alive, written, lost;
-    /* It was pinned while an op that wrote it was given up: it may be lost, or hold anything. */
-    int torn;
+    int alive, written;
     vt_tensor id;
     /* Whether its address is for life, and what it is, once that was told. */
     int fixed;
@@ -62,6 +60,8 @@ typedef struct shadow {
     int allocated;
     size_t bytes;
     uint8_t *content;
+    /* VT_CONTENT_* of each byte: torn as the model knows, lost as the library has said. */
+    uint8_t *state;
 } shadow;
 
 /* One call of a script. */
@@ -114,9 +114,11 @@ void fill(world *w, uint8_t *to, size_t bytes);
 void create(world *w, unsigned which, size_t bytes);
 void destroy(world *w, unsigned which);
 void forget(shadow *s);
-/* Takes over what a torn tensor holds. */
-void adopt(shadow *s, const void *found);
-/* Reads a whole tensor between iterations and compares it. */
+/* Whether any byte is lost or torn. */
+int is_lost(const shadow *s);
+/* Asks which bytes are lost: those that were, and no torn ones but those that an op was writing. */
+void learn(world *w, shadow *s);
+/* Reads a tensor between iterations, wherever it is not lost, and compares it. */
 void compare(world *w, unsigned which);
 /* Writes a part of a tensor, or all of it, between iterations. */
 void overwrite(world *w, unsigned which);
