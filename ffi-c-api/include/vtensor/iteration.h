@@ -6,7 +6,9 @@
  * Iterations of one kind make the same calls in the same order: create, op, destroy. After
  * vt_config.warmup_iterations equal ones, the next one runs by a frozen program. One that leaves
  * what was recorded is not an error: it goes on on demand with the same bytes, vt_stats.divergences
- * and the log tell, and the new sequence is recorded.
+ * and the log tell, and the new sequence is recorded. A call that fails is not part of the sequence:
+ * one that has to fail (an op that the budget has no room for, a tensor that is none, a call out of
+ * order) fails in a frozen iteration as it did before, and the program goes on.
  */
 #ifndef VTENSOR_ITERATION_H
 #define VTENSOR_ITERATION_H

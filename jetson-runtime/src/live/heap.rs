@@ -181,13 +181,7 @@ impl Heap {
             }
             needed = needed.saturating_add(self.space.taken_by(item.bytes));
         }
-        if needed > self.space.size() {
-            return Err(RuntimeError::OpTooLarge {
-                op: short_name(op),
-                needed: Bytes(needed),
-                budget: Bytes(self.space.size()),
-            });
-        }
+        self.check_room(op, Bytes(needed))?;
         let mut blank = Vec::new();
         for &(key, mode) in accesses {
             if self.items[&key].at().is_some() {
@@ -203,6 +197,19 @@ impl Heap {
             }
         }
         Ok(())
+    }
+
+    /// Refuses an op whose tensors take more than there is.
+    pub(super) fn check_room(&self, op: &str, needed: Bytes) -> Result<(), RuntimeError> {
+        let budget = Bytes(self.space.size());
+        match needed <= budget {
+            true => Ok(()),
+            false => Err(RuntimeError::OpTooLarge {
+                op: short_name(op),
+                needed,
+                budget,
+            }),
+        }
     }
 
     /// Gives a tensor a block, with its content if an op reads it.

@@ -2,7 +2,8 @@
 //!
 //! Guarantees: while an iteration does what was recorded, each call is one comparison and one step
 //! of the program. The first call that is not what was recorded stops the program exactly there
-//! (B4), and the iteration goes on on demand with the same bytes.
+//! (B4), and the iteration goes on on demand with the same bytes. A call that is refused stops
+//! nothing (see `attempts`).
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -121,9 +122,7 @@ impl Runtime {
             return Err(self.out_of_order("op_begin", "call op_end first"));
         }
         if !self.is_next_op(cursor, name, accesses) {
-            for access in accesses {
-                self.check_alive(cursor, access.tensor)?;
-            }
+            self.check_op(cursor, name, accesses)?;
             self.diverge(&|| format!("op {name:?} with {} tensors", accesses.len()));
             return self.record_op(name, accesses);
         }
@@ -271,22 +270,6 @@ impl Runtime {
             && op.accesses.iter().zip(accesses).all(same)
     }
 
-    /// Refuses a handle that stands for nothing in a frozen iteration: a wrong call must not stop
-    /// the program.
-    pub(super) fn check_alive(&self, cursor: Cursor, tensor: Tensor) -> Result<(), RuntimeError> {
-        let number = u32::try_from(tensor.index()).unwrap_or(u32::MAX);
-        let key = Key::transient(number);
-        if !tensor.is_transient() || key.handle(self.registry.serial) != tensor {
-            return self.registry.resolve(tensor).map(|_| ());
-        }
-        let before = &self.tracks[cursor.track].score.events[..cursor.event];
-        let destroyed = before.contains(&Event::Destroy(key));
-        match number < cursor.created && !destroyed {
-            true => Ok(()),
-            false => Err(RuntimeError::NoTensor(tensor.to_bits())),
-        }
-    }
-
     /// Whether a handle is that of a recorded tensor. One that outlived its iteration has two.
     #[inline]
     fn is(&self, key: Key, tensor: Tensor) -> bool {
@@ -345,16 +328,12 @@ impl Runtime {
                 return Ok(());
             }
             self.between("destroy")?;
-            self.check_alive(cursor, tensor)?;
+            self.check_destroy(cursor, tensor)?;
             self.diverge(&|| format!("destruction of {tensor:?}"));
         }
         self.between("destroy")?;
         let key = self.registry.resolve(tensor)?;
-        if !key.is_transient() {
-            let spec = self.registry.spec(key).expect("it was just resolved");
-            let name = short_name(&spec.name);
-            return Err(RuntimeError::DestroyedInside { name });
-        }
+        self.check_passing(key)?;
         self.registry.destroy(key);
         self.heap.forget(key);
         self.record(Event::Destroy(key));

@@ -14,6 +14,7 @@
 //! | `config` | what an application may choose |
 //! | `tensor`, `registry` | handles, and what they stand for |
 //! | `runtime`, `iteration` | the calls of an application, outside and inside iterations |
+//! | `attempts` | calls that are refused in a frozen iteration, without an end of it |
 //! | `op` | an open op: its tensors at their addresses |
 //! | `heap`, `garage`, `space` | memory on demand: whole tensors in the arena |
 //! | `seats` | addresses that tensors keep for life |
@@ -41,6 +42,7 @@
 //! program is planned freely and a change costs only when it happens (reported as switches), and
 //! tensors that a program does not use wait in the garage and take no page from it.
 
+mod attempts;
 mod config;
 mod contents;
 mod garage;

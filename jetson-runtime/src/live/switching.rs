@@ -131,6 +131,9 @@ impl Runtime {
         self.check_wear(at, planned.plan.program.moved_out(), predicted_ns)?;
         self.clear_arena()?;
         let seats = self.seats_of(at, &keys)?;
+        if !seats.is_empty() {
+            self.heap.take_whole_pages()?;
+        }
         let heap = &mut self.heap;
         let fill =
             |id: TensorId, offset, part: &mut [u8]| heap.withdraw(keys[id.index()], offset, part);

@@ -73,7 +73,7 @@ void iterate(world *w, unsigned kind, int disturbed)
             create(w, e->tensor, e->bytes);
         else if (e->what == DESTROY && w->tensors[e->tensor].alive)
             destroy(w, e->tensor);
-        else if (e->what == OP && !e->fails)
+        else if (e->what == OP)
             ended = run_op(w, e);
     }
     if (ended && disturbed && chance(&w->in, 32)) {

@@ -51,8 +51,18 @@ void tear(world *w, const event *e)
         }
 }
 
-/* A call that may fail where it is: too large, unwritten, or lost. */
-static void failed(world *w, event *e, vt_status status)
+/* How often an iteration has left its recording. */
+static uint64_t divergences(world *w)
+{
+    vt_stats stats;
+
+    stats.size = sizeof stats;
+    MUST(vt_runtime_stats(w->runtime, &stats) == VT_OK);
+    return stats.divergences;
+}
+
+/* A call that may fail where it is: too large, unwritten, or lost; `left`: divergences before. */
+static void failed(world *w, const event *e, vt_status status, uint64_t left)
 {
     int lost = 0;
     unsigned at;
@@ -63,8 +73,8 @@ static void failed(world *w, event *e, vt_status status)
         lost |= is_lost(&w->tensors[e->uses[at]]);
     }
     MUST(status != VT_ERROR_LOST || lost);
-    /* It is left out from now on: an iteration that tries what fails is never frozen. */
-    e->fails = 1;
+    /* What could be known beforehand stops no program. */
+    MUST(status == VT_ERROR_LOST || divergences(w) == left);
 }
 
 /* Whether all that an op uses has an address that is known. */
@@ -79,10 +89,11 @@ static int may_touch(const world *w, const event *e)
 }
 
 /* A touch reads and writes; its op ends with the next call. */
-static void run_touch(world *w, event *e)
+static void run_touch(world *w, const event *e)
 {
     void *pointers[USES] = {NULL, NULL, NULL, NULL};
     event touched = *e;
+    uint64_t left = divergences(w);
     vt_status status;
     unsigned at;
 
@@ -93,7 +104,7 @@ static void run_touch(world *w, event *e)
     status = vt_touch(w->runtime, pointers, e->count);
     w->touching = status == VT_OK;
     if (status != VT_OK) {
-        failed(w, e, status);
+        failed(w, e, status, left);
         return;
     }
     compute(w, &touched, pointers);
@@ -135,8 +146,9 @@ static int inside(world *w, const event *e, const vt_op_desc *op, void **pointer
     return 1;
 }
 
-int run_op(world *w, event *e)
+int run_op(world *w, const event *e)
 {
+    uint64_t left = divergences(w);
     vt_access accesses[USES];
     void *pointers[USES] = {NULL, NULL, NULL, NULL};
     vt_op_desc op;
@@ -163,7 +175,7 @@ int run_op(world *w, event *e)
     status = vt_op_begin(w->runtime, &op, pointers);
     if (status != VT_OK) {
         MUST(pointers[0] == NULL);
-        failed(w, e, status);
+        failed(w, e, status, left);
         return 1;
     }
     return inside(w, e, &op, pointers);

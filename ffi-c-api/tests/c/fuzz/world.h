@@ -67,7 +67,6 @@ typedef struct shadow {
 /* One call of a script. */
 typedef struct event {
     enum { CREATE, DESTROY, OP } what;
-    int fails;
     unsigned tensor;
     size_t bytes;
     /* It is a touch, if all that it uses has an address for life. */
@@ -130,7 +129,7 @@ void write_script(world *w, script *s);
 
 /* op.c */
 /* Runs an op; 0 if the iteration was given up in it. */
-int run_op(world *w, event *e);
+int run_op(world *w, const event *e);
 /* What is being written when an iteration is given up is lost. */
 void tear(world *w, const event *e);
 
