@@ -25,7 +25,8 @@ extern "C" {
 /*
  * Begins an iteration of the kind that the application calls program_key: a training step, its odd
  * last batch, an evaluation, each has a key of its own, any number. This is where a program is
- * planned, proven and frozen, once, and where the program of another kind makes way.
+ * planned, proven and frozen, once, which may take seconds for thousands of ops, and where the
+ * program of another kind makes way.
  *
  * Errors: VT_ERROR_ORDER if an iteration runs; VT_ERROR_SYSTEM, VT_ERROR_LOST if tensors cannot be
  * carried over: then nothing began and nothing is lost that was not before.

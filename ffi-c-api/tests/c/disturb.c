@@ -7,6 +7,9 @@
  */
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "refuses.h"
 
@@ -351,8 +354,37 @@ static void a_thread_for_each_call(void)
     vt_runtime_destroy(a.runtime);
 }
 
+/* A child has none of its parent's runtimes, and can have its own. */
+static void forked(void)
+{
+    app a = app_create(NULL, NULL);
+    int i, status = 1;
+    pid_t child;
+
+    for (i = 0; i < 4; ++i)
+        app_iteration(&a, 1);
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        app own = app_create(NULL, NULL);
+        every_call_refuses(a.runtime, VT_ERROR_NOT_FOUND, "is no runtime");
+        vt_runtime_destroy(a.runtime);
+        for (i = 0; i < 4; ++i)
+            app_iteration(&own, 1);
+        CHECK(vt_runtime_phase(own.runtime) == VT_PHASE_FROZEN);
+        vt_runtime_destroy(own.runtime);
+        _exit(failures != 0);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    for (i = 0; i < 4; ++i)
+        app_iteration(&a, 1);
+    CHECK(vt_runtime_phase(a.runtime) == VT_PHASE_FROZEN);
+    vt_runtime_destroy(a.runtime);
+}
+
 int main(void)
 {
+    forked();
     frozen();
     failing_each_time();
     foreign_plans();
