@@ -211,7 +211,10 @@ fn stranger(handle: *const VtRuntime, call: &str) -> Status {
     }
     failure(
         VT_ERROR_NOT_FOUND,
-        format_args!("{call}: {handle:p} is no runtime: it was never created, or it was destroyed"),
+        format_args!(
+            "{call}: {handle:p} is no runtime of this process: it was never created, or it was \
+             destroyed"
+        ),
     )
 }
 

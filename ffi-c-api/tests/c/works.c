@@ -285,6 +285,23 @@ static void a_limit_of_what_is_written(void)
     vt_runtime_destroy(made.runtime);
 }
 
+/* "As much as you like" is no reason to refuse. */
+static void a_spill_tier_without_a_limit(uint64_t loss)
+{
+    app made;
+    vt_config config;
+
+    OK(vt_config_init(&config));
+    config.budget_bytes = APP_BUDGET;
+    config.spill_bytes_max = UINT64_MAX;
+    OK(vt_runtime_create(&config, &made.runtime));
+    made.weight = app_tensor(made.runtime, "weight", APP_PAGE, VT_KIND_PARAMETER);
+    made.loss = app_tensor(made.runtime, "loss", 8, VT_KIND_BUFFER);
+    app_iteration(&made, 1);
+    CHECK(app_loss(&made) == loss);
+    vt_runtime_destroy(made.runtime);
+}
+
 static void freezing_by_hand(void)
 {
     app made;
@@ -356,6 +373,7 @@ int main(void)
     a_shipped_plan(loss);
     raw_pointers();
     a_limit_of_what_is_written();
+    a_spill_tier_without_a_limit(loss);
     freezing_by_hand();
     levels_of_logging();
     return verdict("works");
