@@ -155,7 +155,7 @@ moved() {
 
 # ---- the tests ------------------------------------------------------------------------------------
 
-readonly tests=(smoke.c works.c misuse.c disturb.c settings.c owners.cpp)
+readonly tests=(smoke.c works.c misuse.c disturb.c damage.c settings.c owners.cpp)
 
 # suite LINK RUNNER FLAGS...: builds and runs the tests; the runner may be empty.
 suite() {

@@ -116,8 +116,8 @@ enum {
     /* They hold what was written last. */
     VT_CONTENT_INTACT = 0,
     /*
-     * They are gone: a copy failed, or a program had given them up because a later op was to
-     * overwrite them.
+     * They are gone: a copy failed, the spill file does not hold what was written, or a program had
+     * given them up because a later op was to overwrite them.
      */
     VT_CONTENT_LOST = 1,
     /* An op that was given up was writing them: they would be old in part, new in part. */

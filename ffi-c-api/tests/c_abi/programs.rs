@@ -21,7 +21,14 @@ fn readme_example() -> PathBuf {
 
 #[test]
 fn programs_build_without_a_warning_and_run() {
-    let tests = ["smoke.c", "works.c", "misuse.c", "disturb.c", "settings.c"];
+    let tests = [
+        "smoke.c",
+        "works.c",
+        "misuse.c",
+        "disturb.c",
+        "damage.c",
+        "settings.c",
+    ];
     let tests = tests.map(|name| Path::new(CRATE).join("tests/c").join(name));
     for source in tests.into_iter().chain([readme_example()]) {
         compiler::all()

@@ -16,13 +16,15 @@ use crate::error::RuntimeError;
 use crate::failure::Direction;
 use crate::scale::to_usize;
 
+/// What the spill tier says of a block that does not hold what was written.
+pub(super) const DAMAGED: Errno = Errno::EBADMSG;
 /// Zeroes are written in parts of this size.
 const ZEROES_BYTES: u64 = 1 << 20;
 
 impl Heap {
     /// Copies bytes of a tensor to `buffer`, wherever they are. Moves nothing.
     pub(super) fn read(
-        &self,
+        &mut self,
         key: Key,
         offset: u64,
         buffer: &mut [u8],
@@ -45,7 +47,7 @@ impl Heap {
                 let (target, bytes) = (NonNull::from(&mut *buffer).cast(), buffer.len());
                 // SAFETY: the target is a borrowed buffer; slots change under `&mut self` only.
                 unsafe { self.garage.tier().read(slot + offset, target, bytes) }
-                    .map_err(spilling(item, Direction::In))?;
+                    .map_err(|errno| self.unreadable(key, offset, bytes, errno))?;
             }
             (None, None) => unreachable!("a written content is somewhere"),
         }
@@ -147,6 +149,50 @@ impl Heap {
         Ok(())
     }
 
+    /// The error of bytes of a slot that cannot be read. Blocks that do not hold what was written
+    /// are lost.
+    pub(super) fn unreadable(
+        &mut self,
+        key: Key,
+        offset: u64,
+        bytes: usize,
+        errno: Errno,
+    ) -> RuntimeError {
+        if errno == DAMAGED {
+            self.find_damage(key);
+            let lost = self.items[&key].check_range(offset, offset + bytes as u64);
+            if let Err(error) = lost {
+                return error;
+            }
+        }
+        spilling(&self.items[&key], Direction::In)(errno)
+    }
+
+    /// Looks for blocks of a slot that do not hold what was written.
+    fn find_damage(&mut self, key: Key) {
+        let item = &self.items[&key];
+        let (slot, bytes) = (item.slot, item.bytes);
+        let Some(slot) = slot else {
+            return;
+        };
+        let mut block = vec![0; to_usize(limits::SLOT_ALIGN)];
+        for at in (0..bytes).step_by(block.len()) {
+            let length = to_usize(limits::SLOT_ALIGN.min(bytes - at));
+            let target = NonNull::from(&mut block[..length]).cast();
+            let tier = self.garage.tier();
+            // SAFETY: the target is a local buffer; slots change under `&mut self` only.
+            let read = unsafe { tier.read(slot + at, target, length) };
+            if read == Err(DAMAGED) {
+                // A part of it may be written again: then there is nothing else to be kept. If its
+                // space cannot be taken back, that write says so.
+                let _ = tier
+                    .release(slot + at, limits::SLOT_ALIGN)
+                    .and_then(|()| tier.claim(slot + at, limits::SLOT_ALIGN));
+                self.lose_blocks(key, at, at + length as u64);
+            }
+        }
+    }
+
     /// Puts a content into the garage that `fill` brings, part by part; over the link.
     pub(super) fn deposit(
         &mut self,
@@ -185,22 +231,33 @@ impl Heap {
             return;
         };
         for (start, end) in kept {
-            let mut done = start;
-            while done < end {
-                let bytes = to_usize((end - done).min(buffer.len() as u64));
-                let part = &mut buffer[..bytes];
-                let source = NonNull::from(&mut *part).cast();
-                let copied = fill(done, part).and_then(|()| match done % limits::SLOT_ALIGN {
-                    0 => self.copy(key, Direction::Out, source, slot + done, bytes),
-                    // Engines write whole blocks; the beginning of this one may be there already.
-                    // SAFETY: the source is a borrowed buffer; slots change under `&mut self` only.
-                    _ => unsafe { self.garage.tier().write(slot + done, source, bytes) }
-                        .map_err(spilling(&self.items[&key], Direction::Out)),
-                });
-                if copied.is_ok() {
-                    self.item(key).losses.heal(done, done + bytes as u64);
+            // Parts to come, the first one last.
+            let mut parts = vec![(start, end)];
+            while let Some((start, end)) = parts.pop() {
+                let size = end - start;
+                if size > buffer.len() as u64 {
+                    let cut = start + buffer.len() as u64;
+                    parts.extend([(cut, end), (start, cut)]);
+                    continue;
                 }
-                done += bytes as u64;
+                let part = &mut buffer[..to_usize(size)];
+                let copied = fill(start, part);
+                match copied.and_then(|()| self.store(key, slot, start, part)) {
+                    Ok(()) => self.item(key).losses.heal(start, end),
+                    // Some blocks of it are damaged: the others are not.
+                    Err(RuntimeError::Tier { errno: DAMAGED, .. }) if size > limits::SLOT_ALIGN => {
+                        let cut = (start + size / 2)
+                            .next_multiple_of(limits::SLOT_ALIGN)
+                            .min(end);
+                        let cut = if cut == end {
+                            start + limits::SLOT_ALIGN
+                        } else {
+                            cut
+                        };
+                        parts.extend([(cut, end), (start, cut)]);
+                    }
+                    Err(_) => {}
+                }
             }
         }
         let item = self.item(key);
@@ -208,6 +265,24 @@ impl Heap {
             self.garage.give(slot);
         } else {
             item.slot = Some(slot);
+        }
+    }
+
+    /// Copies bytes of a content to the slot that it is to have.
+    fn store(
+        &mut self,
+        key: Key,
+        slot: u64,
+        offset: u64,
+        part: &mut [u8],
+    ) -> Result<(), RuntimeError> {
+        let (source, bytes) = (NonNull::from(&mut *part).cast(), part.len());
+        match offset % limits::SLOT_ALIGN {
+            0 => self.copy(key, Direction::Out, source, slot + offset, bytes),
+            // Engines write whole blocks; the beginning of this one may be there already.
+            // SAFETY: the source is a borrowed buffer; slots change under `&mut self` only.
+            _ => unsafe { self.garage.tier().write(slot + offset, source, bytes) }
+                .map_err(spilling(&self.items[&key], Direction::Out)),
         }
     }
 

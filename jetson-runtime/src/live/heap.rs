@@ -451,8 +451,14 @@ impl Heap {
         let transfer = Transfer::unplanned(direction, device, slot, bytes);
         // SAFETY: `device` is a block of the arena or a borrowed buffer, as long as `bytes`; the
         // slot was taken for the tensor. Nobody else has either while the heap is borrowed.
-        unsafe { self.copier.copy(&transfer, None) }
-            .map_err(|error| spilling(&self.items[&key], direction)(error.errno))?;
+        let copied = unsafe { self.copier.copy(&transfer, None) };
+        copied.map_err(|error| match direction {
+            Direction::In => {
+                let all = to_usize(self.items[&key].asked);
+                self.unreadable(key, 0, all, error.errno)
+            }
+            Direction::Out => spilling(&self.items[&key], direction)(error.errno),
+        })?;
         self.moved.bytes[direction.index()] += bytes as u64;
         self.moved.ns = self.moved.ns.saturating_add(elapsed_ns(start));
         Ok(())

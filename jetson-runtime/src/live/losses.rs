@@ -10,8 +10,8 @@ use vtensor::Bytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loss {
-    /// They are gone: a copy failed, or a program had given them up because a later op was to
-    /// overwrite them.
+    /// They are gone: a copy failed, the spill file does not hold what was written, or a program
+    /// had given them up because a later op was to overwrite them.
     Lost,
     /// An op that was given up was writing them: they would be old in part, new in part.
     Torn,

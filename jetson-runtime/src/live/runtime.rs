@@ -11,6 +11,7 @@ use tracing::info;
 use vtensor::{Bytes, TensorId, limits};
 
 use super::config::Config;
+use super::contents::DAMAGED;
 use super::garage::Garage;
 use super::heap::Heap;
 use super::iteration::Place;
@@ -190,9 +191,15 @@ impl Runtime {
         buffer: &mut [u8],
     ) -> Result<(), RuntimeError> {
         let key = self.range(tensor, offset, buffer.len(), "read")?;
-        match self.holder(key) {
-            Some((frozen, id)) => frozen.read(id, offset, buffer),
-            None => self.heap.read(key, offset, buffer),
+        let Some((frozen, id)) = self.holder(key) else {
+            return self.heap.read(key, offset, buffer);
+        };
+        match frozen.read(id, offset, buffer) {
+            Err(error) if is_damage(&error) => {
+                self.rescue(&error);
+                self.heap.read(key, offset, buffer)
+            }
+            read => read,
         }
     }
 
@@ -214,6 +221,9 @@ impl Runtime {
         let written = frozen.write(id, offset, buffer);
         if let Err(error @ RuntimeError::Tier { .. }) = &written {
             self.rescue(error);
+            if is_damage(error) {
+                return self.heap.write(key, offset, buffer);
+            }
             let end = offset + buffer.len() as u64;
             self.heap.lose_blocks(key, offset, end);
         }
@@ -412,4 +422,9 @@ impl Runtime {
             pss: process_pss()?,
         })
     }
+}
+
+/// Whether blocks of the spill tier do not hold what was written.
+const fn is_damage(error: &RuntimeError) -> bool {
+    matches!(error, RuntimeError::Tier { errno: DAMAGED, .. })
 }
