@@ -42,7 +42,9 @@
  *             newer one, too, as long as members that this library does not know are zero.
  *   Text      UTF-8, ending in NUL. Text that the library returns belongs to the library; text
  *             that is handed in is not kept.
- *   fork()    A child has none of its parent's runtimes: it must not use or destroy them.
+ *   fork()    A child has none of its parent's runtimes: there they are refused (VT_ERROR_NOT_FOUND),
+ *             and their memory is not mapped. It may create its own.
+ *   Stacks    A thread that calls the library has 256 KiB of stack or more.
  *
  * Each function states three things: who owns what, which threads may call it, and whether it
  * allocates. All headers are clean C99 and C++11. vtensor.hpp is a C++17 layer on top of them.

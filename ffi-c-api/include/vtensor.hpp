@@ -37,6 +37,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "vtensor.h"
 
@@ -302,6 +303,18 @@ public:
         state.size = sizeof state;
         check(vt_tensor_status(runtime_, id_, &state));
         return state.content == VT_CONTENT_INTACT;
+    }
+
+    /* Its bytes that are lost or torn, in order: what to write again. */
+    std::vector<vt_lost_range> lost() const
+    {
+        std::vector<vt_lost_range> ranges;
+        std::size_t count = 0;
+        check(vt_tensor_lost(runtime_, id_, nullptr, &count));
+        ranges.resize(count);
+        if (count > 0)
+            check(vt_tensor_lost(runtime_, id_, ranges.data(), &count));
+        return ranges;
     }
 
 private:

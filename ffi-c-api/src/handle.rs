@@ -14,6 +14,7 @@ use core::cell::UnsafeCell;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::fork;
 use crate::guard::failure;
 use crate::log::Scope;
 use crate::runtime::Held;
@@ -106,9 +107,7 @@ impl Drop for Entered {
 fn free(slot: &Slot, generation: u64) {
     // SAFETY: the word is DOOMED, and its one observer is this thread.
     let held = unsafe { &mut *slot.held.get() }.take();
-    let next = (generation >> GENERATION).wrapping_add(1) & u64::from(u32::MAX);
-    slot.word
-        .store((next << GENERATION) | FREE, Ordering::Release);
+    slot.word.store(next(generation), Ordering::Release);
     // Outside of the table: it joins threads, and it may panic.
     drop(held);
 }
@@ -128,8 +127,31 @@ fn parts(handle: *const VtRuntime) -> Option<(&'static Slot, u64)> {
     ours.then_some((slot, generation << GENERATION))
 }
 
+/// Takes no runtime for this process's own any more, and gives nothing back.
+///
+/// # Safety
+/// This thread is the only one of the process.
+pub(crate) unsafe fn disown() {
+    for slot in &SLOTS {
+        let word = slot.word.load(Ordering::Relaxed);
+        if word & STATE != FREE {
+            // SAFETY: nobody else is there. What is overwritten stays where it is: it is another
+            // process's, and may be half changed.
+            unsafe { slot.held.get().write(None) };
+            slot.word.store(next(word), Ordering::Relaxed);
+        }
+    }
+}
+
+/// The word of a free slot, after one of this generation.
+const fn next(word: u64) -> u64 {
+    let generation = (word >> GENERATION).wrapping_add(1) & u32::MAX as u64;
+    (generation << GENERATION) | FREE
+}
+
 /// Gives a new runtime a handle.
 pub(crate) fn insert(held: Box<Held>) -> Result<*mut VtRuntime, Status> {
+    fork::watch();
     let phase = held.phase();
     for (index, slot) in SLOTS.iter().enumerate() {
         let word = slot.word.load(Ordering::Acquire);
@@ -189,7 +211,10 @@ fn stranger(handle: *const VtRuntime, call: &str) -> Status {
     }
     failure(
         VT_ERROR_NOT_FOUND,
-        format_args!("{call}: {handle:p} is no runtime: it was never created, or it was destroyed"),
+        format_args!(
+            "{call}: {handle:p} is no runtime of this process: it was never created, or it was \
+             destroyed"
+        ),
     )
 }
 

@@ -30,13 +30,16 @@
 mod arguments;
 pub mod bytes;
 pub mod config;
+pub mod content;
 mod extensible;
+mod fork;
 pub mod guard;
 pub mod handle;
 pub mod iteration;
 pub mod last_error;
 pub mod log;
 pub mod op;
+mod output;
 pub mod plan;
 pub mod probe;
 mod refusal;

@@ -5,8 +5,8 @@
 //! loaded before anything else is known.
 
 use core::ffi::c_char;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use jetson_runtime::ProgramKey;
@@ -15,6 +15,7 @@ use vtensor::limits;
 use crate::arguments::{invalid, text};
 use crate::guard::{failure, guard_status};
 use crate::handle::{self, VtRuntime};
+use crate::output::store;
 use crate::refusal::refusal;
 use crate::runtime::Held;
 use crate::status::{Status, VT_ERROR_ORDER, VT_ERROR_PLAN, VT_ERROR_SYSTEM};
@@ -37,31 +38,6 @@ unsafe fn file<'a>(path: *const c_char, what: &str) -> Result<&'a Path, Status> 
         "" => Err(invalid(format_args!("{what} is empty"))),
         path => Ok(Path::new(path)),
     }
-}
-
-/// Writes a file beside its place and moves it there, so that nobody ever sees a part of it.
-fn store(
-    path: &Path,
-    call: &str,
-    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<(), Status> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    let written = (|| {
-        let mut out = BufWriter::new(File::create(&part)?);
-        write(&mut out)?;
-        out.into_inner()?.sync_all()?;
-        fs::rename(&part, path)
-    })();
-    written.map_err(|error| {
-        // It may not be there.
-        let _ = fs::remove_file(&part);
-        failure(
-            VT_ERROR_SYSTEM,
-            format_args!("{call}: {} cannot be written: {error}", path.display()),
-        )
-    })
 }
 
 fn freeze(held: &mut Held, key: ProgramKey, call: &'static str) -> Result<(), Status> {

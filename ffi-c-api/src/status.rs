@@ -48,7 +48,7 @@ pub const VT_ERROR_BUDGET: Status = Status(-8);
 pub const VT_ERROR_SPILL_FULL: Status = Status(-9);
 /// The system refused an operation on a file, a mapping or a thread.
 pub const VT_ERROR_SYSTEM: Status = Status(-10);
-/// The content of a tensor is gone.
+/// Bytes of a tensor are gone.
 pub const VT_ERROR_LOST: Status = Status(-11);
 /// A plan could not be made, or a file is no plan for this application.
 pub const VT_ERROR_PLAN: Status = Status(-12);
@@ -117,7 +117,7 @@ pub const TABLE: &[Row] = &[
     Row {
         name: "VT_ERROR_LOST",
         status: VT_ERROR_LOST,
-        sentence: c"the content of a tensor is gone",
+        sentence: c"bytes of a tensor are gone; write them again",
     },
     Row {
         name: "VT_ERROR_PLAN",

@@ -1,11 +1,9 @@
 //! Tensors: created, read, written, destroyed.
 
 use core::ffi::{c_char, c_void};
-
-use core::mem::size_of;
 use core::slice;
 
-use jetson_runtime::{Tensor, TensorDesc, TensorState};
+use jetson_runtime::{Tensor, TensorDesc};
 use vtensor::{Bytes, TensorKind, limits};
 
 use crate::arguments::{invalid, not_null, text_or_empty};
@@ -33,29 +31,6 @@ pub const KINDS: [(&str, u32, TensorKind); 7] = [
 pub const VT_TENSOR_FIXED_ADDRESS: u32 = 1;
 /// The content may be forgotten between iterations.
 pub const VT_TENSOR_SCRATCH: u32 = 2;
-
-/// It holds what was written last.
-pub const VT_CONTENT_INTACT: u32 = 0;
-/// It is gone.
-pub const VT_CONTENT_LOST: u32 = 1;
-
-/// `vt_tensor_state`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct VtTensorState {
-    /// Bytes of this struct.
-    pub size: usize,
-    /// `VT_CONTENT_*`.
-    pub content: u32,
-    /// 0.
-    pub reserved: u32,
-}
-
-// SAFETY: `repr(C)`, the size first; numbers.
-unsafe impl Extensible for VtTensorState {
-    const NAME: &'static str = "vt_tensor_state";
-    const FIRST_SIZE: usize = 16;
-}
 
 /// `vt_tensor_desc`.
 #[repr(C)]
@@ -146,37 +121,6 @@ pub extern "C" fn vt_tensor_destroy(runtime: *mut VtRuntime, tensor: VtTensor) -
                 .destroy(tensor)
                 .map_err(refusal("vt_tensor_destroy"))
         })
-    })
-}
-
-/// Tells whether a tensor's content can be used.
-///
-/// # Safety
-/// `out` is NULL or as large as it says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn vt_tensor_status(
-    runtime: *const VtRuntime,
-    tensor: VtTensor,
-    out: *mut VtTensorState,
-) -> Status {
-    guard_status(|| {
-        // SAFETY: handed on from this function's caller.
-        unsafe { extensible::size(out, "vt_tensor_status: out") }?;
-        let state = handle::with(runtime, "vt_tensor_status", |held| {
-            let state = held.runtime.tensor_state(Tensor::from_bits(tensor));
-            state.map_err(refusal("vt_tensor_status"))
-        })?;
-        let state = VtTensorState {
-            size: size_of::<VtTensorState>(),
-            content: match state {
-                TensorState::Intact => VT_CONTENT_INTACT,
-                // What is not known to be intact is not to be used.
-                _ => VT_CONTENT_LOST,
-            },
-            reserved: 0,
-        };
-        // SAFETY: handed on from this function's caller.
-        unsafe { extensible::write(out, &state, "vt_tensor_status: out") }
     })
 }
 

@@ -14,7 +14,7 @@ set -uo pipefail
 readonly here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly tree=${VTENSOR_TREE:?the installed tree} soname=${VTENSOR_SONAME:?the name of the library}
 readonly work=${1:?a folder to write to} lib=$tree/lib
-readonly cc=${CC:-cc} cxx=${CXX:-c++} seconds=${VTENSOR_FUZZ_S:-20}
+readonly cc=${CC:-cc} cxx=${CXX:-c++} strip=${STRIP:-strip} seconds=${VTENSOR_FUZZ_S:-20}
 readonly digits=${VTENSOR_DIGITS:-$here/../jetson-runtime/bench/data/digits.csv.gz}
 readonly size_max=2000000
 export LD_LIBRARY_PATH=$lib PKG_CONFIG_PATH=$lib/pkgconfig
@@ -80,7 +80,8 @@ needs_libc_only() {
 
 is_small() {
     local bytes
-    bytes=$(stat -Lc %s "$lib/$soname")
+    "$strip" --strip-unneeded -o ./stripped.so "$lib/$soname" || return
+    bytes=$(stat -Lc %s ./stripped.so)
     echo "$bytes bytes, at most $size_max"
     ((bytes <= size_max))
 }
@@ -133,13 +134,14 @@ by_pkg_config() {
 
 # by_cmake FOLDER STATIC
 by_cmake() {
+    rm -rf "$1"
     cmake -S "$here/examples" -B "$1" -DCMAKE_PREFIX_PATH="$tree" -DVTENSOR_STATIC="$2" &&
         cmake --build "$1" && examples "$1" 8
 }
 
 # The tree, somewhere else than where it was installed.
 moved() {
-    rm -rf ./moved && cp -a "$tree" ./moved || return
+    rm -rf ./moved ./moved-build && cp -a "$tree" ./moved || return
     local flags
     flags=$(PKG_CONFIG_PATH=$PWD/moved/lib/pkgconfig pkg-config --define-prefix --cflags vtensor)
     [[ $flags == *"$PWD/moved/include"* ]] || { echo "$flags" && return 1; }
@@ -153,7 +155,7 @@ moved() {
 
 # ---- the tests ------------------------------------------------------------------------------------
 
-readonly tests=(smoke.c works.c again.c misuse.c disturb.c settings.c owners.cpp)
+readonly tests=(smoke.c works.c again.c misuse.c disturb.c damage.c settings.c owners.cpp)
 
 # suite LINK RUNNER FLAGS...: builds and runs the tests; the runner may be empty.
 suite() {
@@ -171,7 +173,8 @@ readonly grind='valgrind --quiet --error-exitcode=9 --leak-check=full --show-lea
     --errors-for-leak-kinds=definite --fair-sched=yes --suppressions='"$here/tests/valgrind.supp"
 
 random_calls() {
-    static ./fuzz "$here/tests/c/fuzz.c" "${sanitize[@]}" && ./fuzz "$seconds"
+    static ./fuzz "$here/tests/c/fuzz/fuzz.c" "$here"/tests/c/fuzz/[!f]*.c "${sanitize[@]}" &&
+        ./fuzz "$seconds"
 }
 
 # Whether clang has what libFuzzer and the sanitizers link with.
@@ -182,7 +185,7 @@ guided_calls_link() {
 
 guided_calls() {
     clang -std=c11 -D_GNU_SOURCE -DLIBFUZZER -g -O1 -fsanitize=fuzzer,address,undefined \
-        -I"$tree/include" "$here/tests/c/fuzz.c" "$lib/libvtensor.a" \
+        -I"$tree/include" "$here"/tests/c/fuzz/*.c "$lib/libvtensor.a" \
         -lgcc_s -lpthread -lm -ldl -o guided || return
     mkdir -p corpus
     ./guided -max_len=2048 -max_total_time="$seconds" -print_final_stats=1 corpus

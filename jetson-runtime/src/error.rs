@@ -12,6 +12,7 @@ use vtensor::{Bytes, OpIndex, StepIndex, TensorId};
 
 use crate::cuda::CudaError;
 use crate::failure::{Direction, Failure, ShortName, said};
+use crate::live::LostRange;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -313,11 +314,15 @@ pub enum RuntimeError {
         /// The size of the tensor.
         bytes: Bytes,
     },
-    /// The content of a tensor is gone.
-    #[error("the content of tensor '{name}' was lost; write all of it again, from a checkpoint")]
+    /// Some of the content of a tensor is gone.
+    #[error(
+        "bytes {}..{} of tensor '{name}' were {}", lost.offset, lost.end(), lost.loss.said()
+    )]
     LostContent {
         /// The tensor.
         name: ShortName,
+        /// The first of the bytes that are asked for and gone.
+        lost: LostRange,
     },
     /// An op that recording found cannot be put into a trace.
     #[error("the recorded iteration cannot be written down: {0}")]

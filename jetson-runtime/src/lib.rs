@@ -115,8 +115,8 @@ pub use failure::{Direction, Failure};
 pub use fault::Fault;
 pub use frozen::Frozen;
 pub use live::{
-    Access, Config, Divergence, Op, ProgramKey, ProgramReport, Runtime, RuntimeStats, Tensor,
-    TensorDesc, TensorState, Token, View, predict, written_per_day,
+    Access, Config, Divergence, Loss, LostRange, Op, ProgramKey, ProgramReport, Runtime,
+    RuntimeStats, Tensor, TensorDesc, Token, View, predict, written_per_day,
 };
 pub use memory::{Usage, process_pss};
 pub use nix::errno::Errno;

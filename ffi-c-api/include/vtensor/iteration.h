@@ -6,7 +6,9 @@
  * Iterations of one kind make the same calls in the same order: create, op, destroy. After
  * vt_config.warmup_iterations equal ones, the next one runs by a frozen program. One that leaves
  * what was recorded is not an error: it goes on on demand with the same bytes, vt_stats.divergences
- * and the log tell, and the new sequence is recorded.
+ * and the log tell, and the new sequence is recorded. A call that fails is not part of the sequence:
+ * one that has to fail (an op that the budget has no room for, a tensor that is none, a call out of
+ * order) fails in a frozen iteration as it did before, and the program goes on.
  */
 #ifndef VTENSOR_ITERATION_H
 #define VTENSOR_ITERATION_H
@@ -23,7 +25,8 @@ extern "C" {
 /*
  * Begins an iteration of the kind that the application calls program_key: a training step, its odd
  * last batch, an evaluation, each has a key of its own, any number. This is where a program is
- * planned, proven and frozen, once, and where the program of another kind makes way.
+ * planned, proven and frozen, once, which may take seconds for thousands of ops, and where the
+ * program of another kind makes way.
  *
  * Errors: VT_ERROR_ORDER if an iteration runs; VT_ERROR_SYSTEM, VT_ERROR_LOST if tensors cannot be
  * carried over: then nothing began and nothing is lost that was not before.
@@ -43,7 +46,7 @@ vt_status vt_iteration_end(vt_runtime *runtime);
 
 /*
  * Gives the iteration up, wherever it is. What the ops before have written stays; what an open op
- * was writing is lost (vt_tensor_status() tells). Tensors of the iteration are gone.
+ * was writing is torn (vt_tensor_status() tells). Tensors of the iteration are gone.
  *
  * Errors: VT_ERROR_ORDER outside an iteration.
  * Ownership: ends the pointers of an open op. Threads: any, one call at a time. Allocation: yes.

@@ -40,7 +40,7 @@ enum {
     VT_ERROR_SPILL_FULL = -9,
     /* The operating system refused something: a file, a copy, a thread. */
     VT_ERROR_SYSTEM = -10,
-    /* The content of a tensor is gone; write all of it again, from a checkpoint. */
+    /* Bytes of a tensor are gone: vt_tensor_lost() tells which. Write them again. */
     VT_ERROR_LOST = -11,
     /* No plan can be made, or a file is no plan for this application. */
     VT_ERROR_PLAN = -12,

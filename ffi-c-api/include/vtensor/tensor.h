@@ -87,11 +87,11 @@ vt_status vt_tensor_destroy(vt_runtime *runtime, vt_tensor tensor);
 
 /*
  * Copies data to bytes offset .. offset + bytes of a tensor, wherever they are. Outside of
- * iterations only: inside, ops write.
+ * iterations only: inside, ops write. Bytes of the range that were lost are whole again.
  *
  * Errors: VT_ERROR_ORDER inside an iteration; VT_ERROR_NOT_FOUND; VT_ERROR_INVALID_ARGUMENT for a
- * range that leaves the tensor; VT_ERROR_LOST for a part of a tensor whose content is gone;
- * VT_ERROR_SPILL_FULL, VT_ERROR_SYSTEM if the spill tier fails.
+ * range that leaves the tensor; VT_ERROR_SPILL_FULL, VT_ERROR_SYSTEM if the spill tier fails, and
+ * then bytes of the range, or of the same 4 KiB, may be lost.
  * Ownership: data stays the caller's and is not kept; it may be NULL if bytes is 0.
  * Threads: any, one call at a time. Allocation: space in the spill tier, at first.
  */
@@ -102,41 +102,74 @@ vt_status vt_tensor_write(vt_runtime *runtime, vt_tensor tensor, uint64_t offset
  * Copies bytes offset .. offset + bytes of a tensor to data, wherever they are. Outside of
  * iterations only. Nothing moves.
  *
- * Errors: as vt_tensor_write(); VT_ERROR_LOST, too, for scratch that was forgotten.
+ * Errors: as vt_tensor_write(), though nothing is lost; VT_ERROR_LOST if any byte of the range is
+ * lost or torn, whose tensor and bytes vt_last_error() names, or scratch that was forgotten.
  * Ownership: data stays the caller's. On failure its content is undefined.
  * Threads: any, one call at a time. Allocation: none.
  */
 vt_status vt_tensor_read(vt_runtime *runtime, vt_tensor tensor, uint64_t offset, void *data,
                          uint64_t bytes);
 
-/* Whether the content of a tensor can be used. */
+/* Whether bytes of a tensor can be used. */
 typedef uint32_t vt_content;
 enum {
-    /* It holds what was written last. */
+    /* They hold what was written last. */
     VT_CONTENT_INTACT = 0,
     /*
-     * It was lost by a failed copy, or torn by an iteration that was given up while an op wrote
-     * it. Reading it is VT_ERROR_LOST until all of it is written again.
+     * They are gone: a copy failed, the spill file does not hold what was written, or a program had
+     * given them up because a later op was to overwrite them.
      */
-    VT_CONTENT_LOST = 1
+    VT_CONTENT_LOST = 1,
+    /* An op that was given up was writing them: they would be old in part, new in part. */
+    VT_CONTENT_TORN = 2
 };
 
 typedef struct vt_tensor_state {
     /* sizeof(vt_tensor_state), set by the caller. */
     size_t size;
+    /* Of all bytes: VT_CONTENT_LOST if any is lost, else VT_CONTENT_TORN if any is torn. */
     vt_content content;
     /* 0. */
     uint32_t reserved;
+    /* How many bytes are lost or torn, and in how many ranges: vt_tensor_lost() tells which. */
+    uint64_t lost_bytes;
+    uint64_t lost_ranges;
 } vt_tensor_state;
 
 /*
- * Tells whether the content of a tensor can be used: what to save after a failure.
+ * Tells whether the content of a tensor can be used: what to save after a failure. What is neither
+ * lost nor torn can be read; the rest is VT_ERROR_LOST to vt_tensor_read(), to vt_tensor_pin() and to
+ * ops that read the tensor, until it is written again.
  *
  * Errors: VT_ERROR_NOT_FOUND; VT_ERROR_INVALID_ARGUMENT.
- * Ownership: *out is the caller's, written on success only. Threads: any, one call at a time.
- * Allocation: none.
+ * Ownership: *out is the caller's, written on success only. Threads: any, one call at a time; outside
+ * of iterations it waits for copies.
+ * Allocation: none, unless something is lost.
  */
 vt_status vt_tensor_status(const vt_runtime *runtime, vt_tensor tensor, vt_tensor_state *out);
+
+/* Bytes offset .. offset + bytes of a tensor that cannot be used. */
+typedef struct vt_lost_range {
+    uint64_t offset;
+    uint64_t bytes;
+    /* VT_CONTENT_LOST or VT_CONTENT_TORN. */
+    vt_content content;
+    /* 0. */
+    uint32_t reserved;
+} vt_lost_range;
+
+/*
+ * Tells which bytes of a tensor are lost or torn, in order, without overlaps. *count is the room in
+ * ranges, and becomes how many there are: 0 if the tensor is intact. With ranges NULL only that is
+ * told.
+ *
+ * Errors: VT_ERROR_BUFFER if the room is too small: then *count is what is needed, and ranges is
+ * untouched; as vt_tensor_status().
+ * Ownership: ranges and count are the caller's. Threads: as vt_tensor_status().
+ * Allocation: none, unless something is lost.
+ */
+vt_status vt_tensor_lost(const vt_runtime *runtime, vt_tensor tensor, vt_lost_range *ranges,
+                         size_t *count);
 
 /*
  * Keeps a tensor that outlives iterations resident, at one address, until vt_tensor_unpin(). The

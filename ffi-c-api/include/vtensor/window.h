@@ -52,8 +52,8 @@ vt_status vt_alloc(vt_runtime *runtime, const vt_tensor_desc *desc, void **point
 vt_status vt_free(vt_runtime *runtime, void *pointer);
 
 /*
- * Ends the op of the touch before, and begins one that reads and writes these allocations; with
- * count 0 one that uses none. Each pointer is one that vt_alloc() has answered.
+ * Ends the op of the touch before, even if the call fails then, and begins one that reads and writes
+ * these allocations; with count 0 one that uses none. Each pointer is one that vt_alloc() has answered.
  *
  * Errors: VT_ERROR_ORDER outside an iteration; VT_ERROR_NOT_FOUND if nothing that is alive begins
  * at a pointer; as vt_op_begin().

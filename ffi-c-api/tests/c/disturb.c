@@ -7,6 +7,9 @@
  */
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "refuses.h"
 
@@ -65,6 +68,64 @@ static void frozen(void)
     FAILS(vt_plan_save(a.runtime, NULL), VT_ERROR_INVALID_ARGUMENT, "path is NULL");
     FAILS(vt_plan_save(a.runtime, "/no/such/folder/x"), VT_ERROR_SYSTEM, "/no/such/folder");
     FAILS(vt_plan_save_key(a.runtime, 9, "never.plan"), VT_ERROR_PLAN, "key 9");
+    vt_runtime_destroy(a.runtime);
+}
+
+/* Calls that have to fail in an iteration, each time; `pointer` was allocated and does not fit. */
+static void attempts(const app *a, vt_tensor large, void *pointer)
+{
+    vt_access access = app_access(large, VT_ACCESS_WRITE);
+    vt_op_desc op = app_op("too large", &access, 1);
+    void *at = NULL;
+
+    FAILS(vt_op_begin(a->runtime, &op, &at), VT_ERROR_BUDGET, "at once");
+    FAILS(vt_touch(a->runtime, &pointer, 1), VT_ERROR_BUDGET, "at once");
+    FAILS(vt_touch(a->runtime, &at, 1), VT_ERROR_INVALID_ARGUMENT, "NULL");
+    access.tensor = 12345;
+    FAILS(vt_op_begin(a->runtime, &op, &at), VT_ERROR_NOT_FOUND, "no tensor");
+    FAILS(vt_tensor_destroy(a->runtime, 12345), VT_ERROR_NOT_FOUND, "no tensor");
+    FAILS(vt_tensor_destroy(a->runtime, a->weight), VT_ERROR_ORDER, "outlives iterations");
+    FAILS(vt_free(a->runtime, pointer), VT_ERROR_ORDER, "outlives iterations");
+    FAILS(vt_op_end(a->runtime), VT_ERROR_ORDER, "op_begin");
+    CHECK(at == NULL);
+}
+
+/* An application that tries what fails, and falls back, is frozen all the same. */
+static void failing_each_time(void)
+{
+    app a = app_create(NULL, NULL);
+    vt_tensor large = app_tensor(a.runtime, "large", 2 * APP_BUDGET, VT_KIND_BUFFER), made;
+    vt_access access;
+    vt_op_desc op = app_op("op", &access, 1);
+    vt_tensor_desc desc;
+    vt_stats stats;
+    void *allocated = NULL, *at = NULL;
+    int i;
+
+    memset(&desc, 0, sizeof desc);
+    desc.size = sizeof desc;
+    desc.bytes = 2 * APP_BUDGET;
+    desc.kind = VT_KIND_BUFFER;
+    OK(vt_alloc(a.runtime, &desc, &allocated));
+    for (i = 0; i < 6; ++i) {
+        OK(vt_iteration_begin(a.runtime, 1));
+        attempts(&a, large, allocated);
+        made = app_tensor(a.runtime, "made", APP_PAGE, VT_KIND_ACTIVATION);
+        access = app_access(made, VT_ACCESS_READ);
+        FAILS(vt_op_begin(a.runtime, &op, &at), VT_ERROR_ORDER, "nothing has written");
+        access = app_access(made, VT_ACCESS_WRITE);
+        OK(vt_op_begin(a.runtime, &op, &at));
+        OK(vt_op_end(a.runtime));
+        at = NULL;
+        attempts(&a, large, allocated);
+        OK(vt_tensor_destroy(a.runtime, made));
+        FAILS(vt_op_begin(a.runtime, &op, &at), VT_ERROR_NOT_FOUND, "no tensor");
+        FAILS(vt_tensor_destroy(a.runtime, made), VT_ERROR_NOT_FOUND, "no tensor");
+        OK(vt_iteration_end(a.runtime));
+    }
+    stats.size = sizeof stats;
+    OK(vt_runtime_stats(a.runtime, &stats));
+    CHECK(stats.frozen_iterations == 4 && stats.divergences == 0);
     vt_runtime_destroy(a.runtime);
 }
 
@@ -293,9 +354,39 @@ static void a_thread_for_each_call(void)
     vt_runtime_destroy(a.runtime);
 }
 
+/* A child has none of its parent's runtimes, and can have its own. */
+static void forked(void)
+{
+    app a = app_create(NULL, NULL);
+    int i, status = 1;
+    pid_t child;
+
+    for (i = 0; i < 4; ++i)
+        app_iteration(&a, 1);
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        app own = app_create(NULL, NULL);
+        every_call_refuses(a.runtime, VT_ERROR_NOT_FOUND, "is no runtime");
+        vt_runtime_destroy(a.runtime);
+        for (i = 0; i < 4; ++i)
+            app_iteration(&own, 1);
+        CHECK(vt_runtime_phase(own.runtime) == VT_PHASE_FROZEN);
+        vt_runtime_destroy(own.runtime);
+        _exit(failures != 0);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    for (i = 0; i < 4; ++i)
+        app_iteration(&a, 1);
+    CHECK(vt_runtime_phase(a.runtime) == VT_PHASE_FROZEN);
+    vt_runtime_destroy(a.runtime);
+}
+
 int main(void)
 {
+    forked();
     frozen();
+    failing_each_time();
     foreign_plans();
     two_at_once();
     destroyed_by_another();

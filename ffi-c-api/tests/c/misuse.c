@@ -125,6 +125,7 @@ static void tensors(void)
     vt_tensor_desc good, desc;
     vt_tensor tensor = 0, large;
     vt_tensor_state state;
+    size_t count = 3;
     void *pointer = NULL;
     char bytes[16] = {0};
     char *name = (char *)malloc(5000);
@@ -169,6 +170,13 @@ static void tensors(void)
     state.size = sizeof state;
     FAILS(vt_tensor_status(a.runtime, tensor, NULL), VT_ERROR_INVALID_ARGUMENT, "out is NULL");
     FAILS(vt_tensor_status(a.runtime, 12345, &state), VT_ERROR_NOT_FOUND, "no tensor");
+    state.size = 8;
+    FAILS(vt_tensor_status(a.runtime, tensor, &state), VT_ERROR_INVALID_ARGUMENT, "at least 16");
+    FAILS(vt_tensor_lost(a.runtime, tensor, NULL, NULL), VT_ERROR_INVALID_ARGUMENT, "count is NULL");
+    FAILS(vt_tensor_lost(a.runtime, tensor, (vt_lost_range *)(uintptr_t)4, &count),
+          VT_ERROR_INVALID_ARGUMENT, "not aligned");
+    FAILS(vt_tensor_lost(a.runtime, 12345, NULL, &count), VT_ERROR_NOT_FOUND, "no tensor");
+    CHECK(count == 3);
     FAILS(vt_tensor_pin(a.runtime, tensor, NULL), VT_ERROR_INVALID_ARGUMENT, "pointer_out is NULL");
     FAILS(vt_tensor_pin(a.runtime, 12345, &pointer), VT_ERROR_NOT_FOUND, "no tensor");
     FAILS(vt_tensor_unpin(a.runtime, 12345), VT_ERROR_NOT_FOUND, "no tensor");
@@ -239,7 +247,9 @@ static void order(void)
     FAILS(vt_tensor_create(a.runtime, &desc, &tensor), VT_ERROR_ORDER, "inside an op");
     FAILS(vt_tensor_destroy(a.runtime, tensor), VT_ERROR_ORDER, "inside an op");
     OK(vt_iteration_abort(a.runtime));
-    FAILS(vt_tensor_read(a.runtime, a.weight, 0, &byte, 1), VT_ERROR_LOST, "lost");
+    FAILS(vt_tensor_read(a.runtime, a.weight, 7, &byte, 1), VT_ERROR_LOST,
+          "bytes 7..8 of tensor 'weight' were torn");
+    FAILS(vt_tensor_pin(a.runtime, a.weight, &pointer), VT_ERROR_LOST, "'weight' were torn");
     FAILS(vt_tensor_destroy(a.runtime, tensor), VT_ERROR_NOT_FOUND, "iteration is over");
     FAILS(vt_freeze_key(a.runtime, 1), VT_ERROR_PLAN, "two equal iterations");
     FAILS(vt_trace_save_key(a.runtime, 9, "never.json"), VT_ERROR_PLAN, "key 9");

@@ -100,11 +100,14 @@ void what_is_left_is_given_up()
         throw 7;
     } catch (int) {
     }
-    CHECK(!weight.intact());
+    CHECK(!weight.intact() && weight.lost().size() == 1);
+    CHECK(weight.lost()[0].bytes == page && weight.lost()[0].content == VT_CONTENT_TORN);
     CHECK(runtime.stats().aborted_iterations == 1);
     const std::vector<char> all(page, 1);
-    weight.write(all.data(), all.size());
-    CHECK(weight.intact());
+    weight.write(all.data(), all.size() / 2);
+    CHECK(weight.lost().size() == 1 && weight.lost()[0].offset == page / 2);
+    weight.write(all.data(), all.size() / 2, page / 2);
+    CHECK(weight.intact() && weight.lost().empty());
     {
         vt::iteration iteration(runtime, 1); // left without end()
     }

@@ -34,6 +34,7 @@ static inline void every_call_refuses(vt_runtime *runtime, vt_status status, con
     FAILS(vt_tensor_write(runtime, 0, 0, &byte, 1), status, words);
     FAILS(vt_tensor_read(runtime, 0, 0, &byte, 1), status, words);
     FAILS(vt_tensor_status(runtime, 0, &state), status, words);
+    FAILS(vt_tensor_lost(runtime, 0, NULL, &bytes), status, words);
     FAILS(vt_tensor_pin(runtime, 0, &pointer), status, words);
     FAILS(vt_tensor_unpin(runtime, 0), status, words);
     CHECK(pointer == NULL && state.content == 9);

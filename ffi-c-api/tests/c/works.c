@@ -115,14 +115,42 @@ static void a_pinned_weight(void)
     vt_runtime_destroy(a.runtime);
 }
 
-static void an_abort_in_the_middle(uint64_t loss)
+/* Writes a weight that is torn again, from the middle on first. */
+static void write_again(const app *a)
 {
     static const char zeroes[APP_PAGE] = {0};
+    vt_lost_range ranges[3];
+    size_t count = 0, i;
+    char byte = 1, bytes[2];
+
+    OK(vt_tensor_write(a->runtime, a->weight, 100, zeroes, 900));
+    OK(vt_tensor_lost(a->runtime, a->weight, NULL, &count));
+    CHECK(count == 2);
+    count = 1;
+    ranges[0].bytes = 5;
+    FAILS(vt_tensor_lost(a->runtime, a->weight, ranges, &count), VT_ERROR_BUFFER, "2 ranges");
+    CHECK(count == 2 && ranges[0].bytes == 5);
+    count = 3;
+    OK(vt_tensor_lost(a->runtime, a->weight, ranges, &count));
+    CHECK(count == 2 && ranges[0].offset == 0 && ranges[0].bytes == 100);
+    CHECK(ranges[1].offset == 1000 && ranges[1].bytes == APP_PAGE - 1000);
+    CHECK(ranges[0].content == VT_CONTENT_TORN && ranges[0].reserved == 0);
+    OK(vt_tensor_read(a->runtime, a->weight, 100, &byte, 1));
+    CHECK(byte == 0);
+    FAILS(vt_tensor_read(a->runtime, a->weight, 999, bytes, 2), VT_ERROR_LOST,
+          "bytes 1000..1001 of tensor 'weight' were torn");
+    for (i = 0; i < count; ++i)
+        OK(vt_tensor_write(a->runtime, a->weight, ranges[i].offset, zeroes, ranges[i].bytes));
+}
+
+static void an_abort_in_the_middle(uint64_t loss)
+{
     app a = app_create(NULL, NULL);
     vt_access access = app_access(a.weight, VT_ACCESS_READ_WRITE);
     vt_op_desc op = app_op("update", &access, 1);
     vt_tensor_state state;
     void *pointer = NULL;
+    size_t count = 3;
     int i;
 
     state.size = sizeof state;
@@ -132,13 +160,21 @@ static void an_abort_in_the_middle(uint64_t loss)
     OK(vt_op_begin(a.runtime, &op, &pointer));
     OK(vt_iteration_abort(a.runtime));
     OK(vt_tensor_status(a.runtime, a.weight, &state));
-    CHECK(state.content == VT_CONTENT_LOST && state.size == sizeof state);
+    CHECK(state.content == VT_CONTENT_TORN && state.size == sizeof state);
+    CHECK(state.lost_bytes == APP_PAGE && state.lost_ranges == 1);
     OK(vt_tensor_status(a.runtime, a.loss, &state));
-    CHECK(state.content == VT_CONTENT_INTACT);
+    CHECK(state.content == VT_CONTENT_INTACT && state.lost_bytes == 0 && state.lost_ranges == 0);
+    OK(vt_tensor_lost(a.runtime, a.loss, NULL, &count));
+    CHECK(count == 0);
     CHECK(app_loss(&a) == loss);
-    OK(vt_tensor_write(a.runtime, a.weight, 0, zeroes, sizeof zeroes));
+    write_again(&a);
     OK(vt_tensor_status(a.runtime, a.weight, &state));
-    CHECK(state.content == VT_CONTENT_INTACT);
+    CHECK(state.content == VT_CONTENT_INTACT && state.lost_bytes == 0);
+    /* A program that was built when the struct ended there. */
+    state.size = 16;
+    state.lost_bytes = 77;
+    OK(vt_tensor_status(a.runtime, a.weight, &state));
+    CHECK(state.size == 16 && state.lost_bytes == 77);
     for (i = 0; i < 3; ++i)
         app_iteration(&a, 1);
     CHECK(app_loss(&a) == loss && numbers(&a).aborted_iterations == 1);
@@ -249,6 +285,23 @@ static void a_limit_of_what_is_written(void)
     vt_runtime_destroy(made.runtime);
 }
 
+/* "As much as you like" is no reason to refuse. */
+static void a_spill_tier_without_a_limit(uint64_t loss)
+{
+    app made;
+    vt_config config;
+
+    OK(vt_config_init(&config));
+    config.budget_bytes = APP_BUDGET;
+    config.spill_bytes_max = UINT64_MAX;
+    OK(vt_runtime_create(&config, &made.runtime));
+    made.weight = app_tensor(made.runtime, "weight", APP_PAGE, VT_KIND_PARAMETER);
+    made.loss = app_tensor(made.runtime, "loss", 8, VT_KIND_BUFFER);
+    app_iteration(&made, 1);
+    CHECK(app_loss(&made) == loss);
+    vt_runtime_destroy(made.runtime);
+}
+
 static void freezing_by_hand(void)
 {
     app made;
@@ -320,6 +373,7 @@ int main(void)
     a_shipped_plan(loss);
     raw_pointers();
     a_limit_of_what_is_written();
+    a_spill_tier_without_a_limit(loss);
     freezing_by_hand();
     levels_of_logging();
     return verdict("works");

@@ -145,8 +145,8 @@ fn the_committed_symbols_are_the_exports() {
 
 #[test]
 fn a_drift_is_seen() {
-    let rust =
-        "extern \"C\" fn vt_f(a: *const c_char, b: *mut u64, c: *const VtOpDesc) -> Status {";
+    let rust = "#[unsafe(no_mangle)]\npub extern \"C\" fn \
+                vt_f(a: *const c_char, b: *mut u64, c: *const VtOpDesc) -> Status {";
     let same = "typedef int32_t vt_status;\n/* Ownership: */\n\
                 vt_status vt_f(const char *a, uint64_t *b, const vt_op_desc *c);";
     assert_eq!(header::read(same).functions, exports::read(rust).functions);

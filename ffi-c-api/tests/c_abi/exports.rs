@@ -86,7 +86,10 @@ fn signature(text: &str, end: char) -> (String, String, String) {
 /// What a source exports.
 pub(crate) fn read(source: &str) -> Api {
     let mut api = Api::default();
-    for part in source.split("extern \"C\" fn ").skip(1) {
+    for part in source.split("#[unsafe(no_mangle)]\n").skip(1) {
+        let (_, part) = part
+            .split_once("extern \"C\" fn ")
+            .expect("exports are functions");
         let (result, name, parameters) = signature(part, '{');
         let prototype = tidy(&format!("{result} {name}({parameters})"));
         api.functions.insert(name, prototype);

@@ -7,10 +7,11 @@ use std::mem::{offset_of, size_of};
 use std::path::Path;
 
 use vtensor_ffi::config::VtConfig;
+use vtensor_ffi::content::{VtLostRange, VtTensorState};
 use vtensor_ffi::op::{VtAccess, VtOpDesc};
 use vtensor_ffi::probe::VtProbeInfo;
 use vtensor_ffi::stats::VtStats;
-use vtensor_ffi::tensor::{VtTensorDesc, VtTensorState};
+use vtensor_ffi::tensor::VtTensorDesc;
 
 use crate::{compiler, header};
 
@@ -33,6 +34,7 @@ fn rust() -> String {
             warmup_iterations, spill_dir, spill_bytes_max, compute_stream, log, log_user,
             log_level, flags, policy, spill_write_bytes_per_day_max, methods, reserved,
         ),
+        layout!("vt_lost_range", VtLostRange: offset, bytes, content, reserved),
         layout!(
             "vt_op_desc", VtOpDesc: size, name, accesses, access_count, stream, phase, flags,
             replay, user,
@@ -49,7 +51,7 @@ fn rust() -> String {
             program_digest, kept_bytes, iteration_peak_bytes, recomputed_bytes, recompute_ns,
         ),
         layout!("vt_tensor_desc", VtTensorDesc: size, bytes, kind, flags, name),
-        layout!("vt_tensor_state", VtTensorState: size, content, reserved),
+        layout!("vt_tensor_state", VtTensorState: size, content, reserved, lost_bytes, lost_ranges),
     ]
     .concat()
 }

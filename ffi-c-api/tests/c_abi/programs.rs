@@ -27,6 +27,7 @@ fn programs_build_without_a_warning_and_run() {
         "again.c",
         "misuse.c",
         "disturb.c",
+        "damage.c",
         "settings.c",
     ];
     let tests = tests.map(|name| Path::new(CRATE).join("tests/c").join(name));

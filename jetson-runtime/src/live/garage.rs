@@ -11,6 +11,9 @@ use crate::memory;
 use crate::spill::{Spill, Tier};
 use crate::storage::StorageOptions;
 
+/// Addresses are reserved for no more: "as much as you like" is not more than any machine has.
+const RESERVED_MAX: u64 = 1 << 44;
+
 /// Slots on demand.
 #[derive(Debug)]
 pub(super) struct Garage {
@@ -26,7 +29,7 @@ impl Garage {
         max: Option<Bytes>,
     ) -> Result<Self, RuntimeError> {
         let max = match max {
-            Some(max) => max,
+            Some(max) => Bytes(max.0.min(RESERVED_MAX)),
             None => Bytes(room(spill)?.0 / limits::SLOT_ALIGN * limits::SLOT_ALIGN),
         };
         Ok(Self {

@@ -4,7 +4,7 @@
 //! least recently used tensors leave; what is free but scattered is moved together. So an op runs
 //! whenever its tensors fit into the budget at all.
 //!
-//! Guarantees: a tensor that was written is in the arena, in the garage, or marked as lost; a copy
+//! Guarantees: bytes that were written are in the arena, in the garage, or marked as lost; a copy
 //! that fails loses nothing that was there. *Not here*: pieces, prefetching, plans.
 
 use std::collections::BTreeMap;
@@ -16,6 +16,7 @@ use std::time::Instant;
 use vtensor::{Bytes, Kinds, Mode, limits};
 
 use super::garage::Garage;
+use super::losses::{Loss, Losses};
 use super::score::Spec;
 use super::seats::Seats;
 use super::space::Space;
@@ -47,8 +48,8 @@ pub(super) struct Item {
     pub(super) slot: Option<u64>,
     /// Whether it has a content; before, it reads as zeroes.
     pub(super) written: bool,
-    /// Whether its content was lost.
-    pub(super) lost: bool,
+    /// What of that cannot be used.
+    pub(super) losses: Losses,
     /// Whether its place is to be in the arena for good.
     pub(super) keep: bool,
     /// When an op last used it.
@@ -65,20 +66,31 @@ impl Item {
             pinned: None,
             slot: None,
             written: false,
-            lost: false,
+            losses: Losses::none(),
             keep: keep.contains(spec.kind),
             used: 0,
         }
     }
 
-    /// Refuses a content that was lost.
+    /// Refuses a content of which anything was lost.
     pub(super) fn check_kept(&self) -> Result<(), RuntimeError> {
-        match self.lost {
-            true => Err(RuntimeError::LostContent {
+        self.check_range(0, self.asked)
+    }
+
+    /// Refuses bytes `start .. end` if any of them was lost.
+    pub(super) fn check_range(&self, start: u64, end: u64) -> Result<(), RuntimeError> {
+        match self.losses.within(start, end) {
+            Some(lost) => Err(RuntimeError::LostContent {
                 name: short_name(&self.name),
+                lost,
             }),
-            false => Ok(()),
+            None => Ok(()),
         }
+    }
+
+    /// Whether any of its content is somewhere.
+    fn has_content(&self) -> bool {
+        self.written && !self.losses.is_all_of(self.asked)
     }
 
     /// Where it is in the arena.
@@ -169,13 +181,7 @@ impl Heap {
             }
             needed = needed.saturating_add(self.space.taken_by(item.bytes));
         }
-        if needed > self.space.size() {
-            return Err(RuntimeError::OpTooLarge {
-                op: short_name(op),
-                needed: Bytes(needed),
-                budget: Bytes(self.space.size()),
-            });
-        }
+        self.check_room(op, Bytes(needed))?;
         let mut blank = Vec::new();
         for &(key, mode) in accesses {
             if self.items[&key].at().is_some() {
@@ -191,6 +197,19 @@ impl Heap {
             }
         }
         Ok(())
+    }
+
+    /// Refuses an op whose tensors take more than there is.
+    pub(super) fn check_room(&self, op: &str, needed: Bytes) -> Result<(), RuntimeError> {
+        let budget = Bytes(self.space.size());
+        match needed <= budget {
+            true => Ok(()),
+            false => Err(RuntimeError::OpTooLarge {
+                op: short_name(op),
+                needed,
+                budget,
+            }),
+        }
     }
 
     /// Gives a tensor a block, with its content if an op reads it.
@@ -209,7 +228,8 @@ impl Heap {
     pub(super) fn note_writes(&mut self, accesses: &[(Key, Mode)]) {
         for (key, _) in accesses.iter().filter(|(_, mode)| mode.writes()) {
             let item = self.items.get_mut(key).expect("the registry knows it");
-            (item.written, item.lost) = (true, false);
+            item.written = true;
+            item.losses = Losses::none();
             if let Some(slot) = item.slot.take() {
                 self.garage.give(slot);
             }
@@ -221,7 +241,7 @@ impl Heap {
         self.note_writes(accesses);
         for (key, _) in accesses.iter().filter(|(_, mode)| mode.writes()) {
             self.drop_block(*key);
-            self.lose(*key);
+            self.lose(*key, Loss::Torn);
         }
     }
 
@@ -350,7 +370,7 @@ impl Heap {
     /// Copies a content out that is nowhere else.
     pub(super) fn save(&mut self, key: Key) -> Result<(), RuntimeError> {
         let item = &self.items[&key];
-        if item.written && !item.lost && item.slot.is_none() {
+        if item.has_content() && item.slot.is_none() {
             let bytes = item.bytes;
             let slot = self.garage.take(bytes)?;
             let source = self.inside(key);
@@ -407,9 +427,10 @@ impl Heap {
     }
 
     /// A tensor's content is gone.
-    pub(super) fn lose(&mut self, key: Key) {
+    pub(super) fn lose(&mut self, key: Key, loss: Loss) {
         let item = self.item(key);
-        (item.written, item.lost) = (true, true);
+        item.written = true;
+        item.losses = Losses::all(item.asked, loss);
     }
 
     pub(super) fn address(&self, offset: u64, bytes: u64) -> NonNull<u8> {
@@ -430,8 +451,14 @@ impl Heap {
         let transfer = Transfer::unplanned(direction, device, slot, bytes);
         // SAFETY: `device` is a block of the arena or a borrowed buffer, as long as `bytes`; the
         // slot was taken for the tensor. Nobody else has either while the heap is borrowed.
-        unsafe { self.copier.copy(&transfer, None) }
-            .map_err(|error| spilling(&self.items[&key], direction)(error.errno))?;
+        let copied = unsafe { self.copier.copy(&transfer, None) };
+        copied.map_err(|error| match direction {
+            Direction::In => {
+                let all = to_usize(self.items[&key].asked);
+                self.unreadable(key, 0, all, error.errno)
+            }
+            Direction::Out => spilling(&self.items[&key], direction)(error.errno),
+        })?;
         self.moved.bytes[direction.index()] += bytes as u64;
         self.moved.ns = self.moved.ns.saturating_add(elapsed_ns(start));
         Ok(())

@@ -2,7 +2,8 @@
 //!
 //! Guarantees: while an iteration does what was recorded, each call is one comparison and one step
 //! of the program. The first call that is not what was recorded stops the program exactly there
-//! (B4), and the iteration goes on on demand with the same bytes.
+//! (B4), and the iteration goes on on demand with the same bytes. A call that is refused stops
+//! nothing (see `attempts`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +21,6 @@ use super::switching::Then;
 use super::tensor::{Access, Key, ProgramKey, Tensor, TensorDesc};
 use super::track::Track;
 use crate::error::RuntimeError;
-use crate::failure::short_name;
 
 /// Where the application is.
 pub(super) enum Place {
@@ -119,9 +119,7 @@ impl Runtime {
             return Err(self.out_of_order("op_begin", "call op_end first"));
         }
         if !self.is_next_op(cursor, name, accesses, token.is_some()) {
-            for access in accesses {
-                self.check_alive(cursor, access.tensor)?;
-            }
+            self.check_op(cursor, name, accesses)?;
             self.diverge(&|| format!("op {name:?} with {} tensors", accesses.len()));
             return self.record_op(name, accesses, token);
         }
@@ -210,8 +208,8 @@ impl Runtime {
     }
 
     /// Gives the iteration up, wherever it is. Persistent tensors hold what the ops before have
-    /// written. Lost is what an open op was writing, and what a program had given up because a
-    /// later op was to overwrite it; reading it is an error. Tensors of the iteration are gone.
+    /// written. Torn is what an open op was writing, and lost what a program had given up because a
+    /// later op was to overwrite it; reading that is an error. Tensors of the iteration are gone.
     ///
     /// # Errors
     /// Outside an iteration.
@@ -224,10 +222,7 @@ impl Runtime {
                 _ => Vec::new(),
             };
             self.stop_program(Then::GivenUp);
-            // The program has told of its own tensors; pinned ones are not among them.
-            let pinned = torn.iter().filter(|(key, _)| self.heap.is_pinned(*key));
-            let pinned: Vec<(Key, Mode)> = pinned.copied().collect();
-            self.heap.note_torn(&pinned);
+            self.heap.note_torn(&torn);
         }
         match std::mem::replace(&mut self.place, Place::Rest) {
             Place::Recording(recording) => {
@@ -275,22 +270,6 @@ impl Runtime {
             && op.replayable == replayable
             && *op.name == *name
             && op.accesses.iter().zip(accesses).all(same)
-    }
-
-    /// Refuses a handle that stands for nothing in a frozen iteration: a wrong call must not stop
-    /// the program.
-    pub(super) fn check_alive(&self, cursor: Cursor, tensor: Tensor) -> Result<(), RuntimeError> {
-        let number = u32::try_from(tensor.index()).unwrap_or(u32::MAX);
-        let key = Key::transient(number);
-        if !tensor.is_transient() || key.handle(self.registry.serial) != tensor {
-            return self.registry.resolve(tensor).map(|_| ());
-        }
-        let before = &self.tracks[cursor.track].score.events[..cursor.event];
-        let destroyed = before.contains(&Event::Destroy(key));
-        match number < cursor.created && !destroyed {
-            true => Ok(()),
-            false => Err(RuntimeError::NoTensor(tensor.to_bits())),
-        }
     }
 
     /// Whether a handle is that of a recorded tensor. One that outlived its iteration has two.
@@ -351,16 +330,12 @@ impl Runtime {
                 return Ok(());
             }
             self.between("destroy")?;
-            self.check_alive(cursor, tensor)?;
+            self.check_destroy(cursor, tensor)?;
             self.diverge(&|| format!("destruction of {tensor:?}"));
         }
         self.between("destroy")?;
         let key = self.registry.resolve(tensor)?;
-        if !key.is_transient() {
-            let spec = self.registry.spec(key).expect("it was just resolved");
-            let name = short_name(&spec.name);
-            return Err(RuntimeError::DestroyedInside { name });
-        }
+        self.check_passing(key)?;
         self.registry.destroy(key);
         self.heap.forget(key);
         self.record(Event::Destroy(key));

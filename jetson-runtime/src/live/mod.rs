@@ -15,12 +15,14 @@
 //! | `tensor`, `registry` | handles, and what they stand for |
 //! | `runtime`, `iteration` | the calls of an application, outside and inside iterations |
 //! | `recording` | an iteration on demand |
+//! | `attempts` | calls that are refused in a frozen iteration, without an end of it |
 //! | `op` | an open op: its tensors at their addresses |
 //! | `heap`, `garage`, `space` | memory on demand: whole tensors in the arena |
 //! | `seats` | addresses that tensors keep for life |
 //! | `windows` | memory by address, for applications that hold pointers |
 //! | `pins` | tensors that stay at one address |
 //! | `contents` | what tensors on the heap hold |
+//! | `losses` | which bytes of a tensor cannot be used |
 //! | `score` | a recorded iteration |
 //! | `transcript` | a score as a trace that can be planned |
 //! | `planning` | from a transcript to a proven plan |
@@ -44,12 +46,14 @@
 //! program is planned freely and a change costs only when it happens (reported as switches), and
 //! tensors that a program does not use wait in the garage and take no page from it.
 
+mod attempts;
 mod config;
 mod contents;
 mod garage;
 mod heap;
 mod iteration;
 mod link;
+mod losses;
 mod op;
 mod pins;
 mod planning;
@@ -77,10 +81,11 @@ mod windows;
 mod tests;
 
 pub use config::Config;
+pub use losses::{Loss, LostRange};
 pub use op::{Op, View};
 pub use planning::predict;
 pub use replays::Token;
-pub use report::{Divergence, ProgramReport, RuntimeStats, TensorState};
+pub use report::{Divergence, ProgramReport, RuntimeStats};
 pub use runtime::Runtime;
 pub use tensor::{Access, ProgramKey, Tensor, TensorDesc};
 pub use wear::written_per_day;

@@ -17,12 +17,13 @@ use tracing::warn;
 use vtensor::{Mode, OpIndex, StepKind, TensorId};
 
 use super::heap::Heap;
+use super::losses::Loss;
 use super::op::{Op, Row};
 use super::program::Program;
 use super::registry::Registry;
 use super::replays::{Replayer, failed};
 use super::score::{Score, Spec, mode_of};
-use super::switching::{At, carry};
+use super::switching::salvage;
 use super::tensor::Key;
 use crate::content::Content;
 use crate::error::RuntimeError;
@@ -132,9 +133,7 @@ impl<'a> Recovery<'a> {
             }
             heap.admit(key, &self.spec(life));
             let life = TensorId::from_index(life);
-            if carry(heap, &self.program.frozen, content, (life, key), At::Halt).is_err() {
-                heap.lose(key);
-            }
+            salvage(heap, &self.program.frozen, content, (life, key));
         }
     }
 
@@ -242,15 +241,13 @@ impl<'a> Recovery<'a> {
                 continue;
             }
             let Some(version) = *present else {
-                heap.lose(key);
+                heap.lose(key, Loss::Torn);
                 continue;
             };
             let whole = |life: usize| {
                 let held = self.holds[life] == Some(version);
-                held && heap
-                    .items
-                    .get(&self.keys[life])
-                    .is_some_and(|item| !item.lost)
+                let item = heap.items.get(&self.keys[life]);
+                held && item.is_some_and(|item| item.losses.is_empty())
             };
             if whole(row) {
                 continue;
@@ -263,7 +260,9 @@ impl<'a> Recovery<'a> {
                 }
                 // One that was not written yet holds nothing.
                 None if version == 0 => {}
-                None => heap.lose(key),
+                // Some bytes of it are there.
+                None if self.holds[row] == Some(version) => {}
+                None => heap.lose(key, Loss::Lost),
             }
         }
         let lives = (0..self.keys.len()).map(temporary);

@@ -54,16 +54,6 @@ impl RuntimeStats {
     }
 }
 
-/// Whether a tensor's content can be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TensorState {
-    /// It holds what was written last.
-    Intact,
-    /// Its content was lost by a failed copy or an iteration that was given up; write all of it.
-    Lost,
-}
-
 /// What is known of one kind of iteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

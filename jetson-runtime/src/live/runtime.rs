@@ -12,15 +12,17 @@ use tracing::info;
 use vtensor::{Bytes, TensorId, limits};
 
 use super::config::Config;
+use super::contents::DAMAGED;
 use super::garage::Garage;
 use super::heap::Heap;
 use super::iteration::Place;
 use super::link::link;
+use super::losses::LostRange;
 use super::op::Row;
 use super::program_file;
 use super::registry::Registry;
 use super::replays::Replayer;
-use super::report::{Divergence, ProgramReport, RuntimeStats, TensorState};
+use super::report::{Divergence, ProgramReport, RuntimeStats};
 use super::score::Spec;
 use super::tensor::{Key, ProgramKey, Tensor, TensorDesc};
 use super::track::Track;
@@ -194,16 +196,23 @@ impl Runtime {
         buffer: &mut [u8],
     ) -> Result<(), RuntimeError> {
         let key = self.range(tensor, offset, buffer.len(), "read")?;
-        match self.holder(key) {
-            Some((frozen, id)) => frozen.read(id, offset, buffer),
-            None => self.heap.read(key, offset, buffer),
+        let Some((frozen, id)) = self.holder(key) else {
+            return self.heap.read(key, offset, buffer);
+        };
+        match frozen.read(id, offset, buffer) {
+            Err(error) if is_damage(&error) => {
+                self.rescue(&error);
+                self.heap.read(key, offset, buffer)
+            }
+            read => read,
         }
     }
 
     /// Copies `buffer` to bytes `offset ..` of a tensor, in every place where they are.
     ///
     /// # Errors
-    /// As [`Self::read`]. A spill tier that fails in the middle leaves the content lost.
+    /// As [`Self::read`], but bytes that were lost are whole again. A spill tier that fails in the
+    /// middle leaves bytes around the range lost.
     pub fn write(
         &mut self,
         tensor: Tensor,
@@ -211,10 +220,39 @@ impl Runtime {
         buffer: &[u8],
     ) -> Result<(), RuntimeError> {
         let key = self.range(tensor, offset, buffer.len(), "write")?;
-        match self.holder(key) {
-            Some((frozen, id)) => frozen.write(id, offset, buffer),
-            None => self.heap.write(key, offset, buffer),
+        let Some((frozen, id)) = self.holder(key) else {
+            return self.heap.write(key, offset, buffer);
+        };
+        let written = frozen.write(id, offset, buffer);
+        if let Err(error @ RuntimeError::Tier { .. }) = &written {
+            self.rescue(error);
+            if is_damage(error) {
+                return self.heap.write(key, offset, buffer);
+            }
+            let end = offset + buffer.len() as u64;
+            self.heap.lose_blocks(key, offset, end);
         }
+        written
+    }
+
+    /// Which bytes of a tensor cannot be used, by offset: none if it is intact. Between iterations
+    /// this waits until nothing moves, and says what [`Self::read`] would say.
+    ///
+    /// # Errors
+    /// If there is no such tensor.
+    pub fn lost(&mut self, tensor: Tensor) -> Result<Vec<LostRange>, RuntimeError> {
+        if let Place::Replaying(cursor) = self.place {
+            self.check_alive(cursor, tensor)?;
+            if tensor.is_transient() {
+                return Ok(Vec::new());
+            }
+        }
+        let key = self.registry.resolve(tensor)?;
+        if matches!(self.place, Place::Rest) && self.holder(key).is_some() {
+            return Ok(Vec::new());
+        }
+        let item = self.heap.items.get(&key);
+        Ok(item.map_or_else(Vec::new, |item| item.losses.ranges().to_vec()))
     }
 
     /// The active program, if it holds the tensor. If its copies have failed, the heap has it.
@@ -322,20 +360,6 @@ impl Runtime {
         Ok(Some(transcript.trace))
     }
 
-    /// Whether a tensor's content can be used.
-    ///
-    /// # Errors
-    /// If there is no such tensor.
-    pub fn tensor_state(&self, tensor: Tensor) -> Result<TensorState, RuntimeError> {
-        let key = self.registry.resolve(tensor)?;
-        let lost = self.heap.items.get(&key).is_some_and(|item| item.lost);
-        Ok(if lost {
-            TensorState::Lost
-        } else {
-            TensorState::Intact
-        })
-    }
-
     /// A kind's frozen program as bytes, for [`Self::load_plan`].
     ///
     /// # Errors
@@ -409,4 +433,9 @@ impl Runtime {
             pss: process_pss()?,
         })
     }
+}
+
+/// Whether blocks of the spill tier do not hold what was written.
+const fn is_damage(error: &RuntimeError) -> bool {
+    matches!(error, RuntimeError::Tier { errno: DAMAGED, .. })
 }

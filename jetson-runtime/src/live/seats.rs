@@ -103,19 +103,29 @@ impl Seats {
         Some(seat)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (Key, &Arc<Seat>)> {
         self.by_key.iter().map(|(&key, seat)| (key, seat))
     }
 }
 
 impl Heap {
-    /// Gives a tensor an address for life. Blocks are whole pages from now on.
+    /// Gives a tensor an address for life.
     pub(super) fn reserve_seat(&mut self, key: Key, spec: &Spec) -> Result<(), RuntimeError> {
+        self.take_whole_pages()?;
+        self.seats.insert(key, Arc::new(Seat::new(spec)?));
+        Ok(())
+    }
+
+    /// Blocks are whole pages from now on: there are seats, or will be when a program is left.
+    pub(super) fn take_whole_pages(&mut self) -> Result<(), RuntimeError> {
         if self.space.align() != system_page() {
             self.clear_arena()?;
             self.space.align_to(system_page());
         }
-        self.seats.insert(key, Arc::new(Seat::new(spec)?));
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use vtensor::{Bytes, TensorId};
 
 use super::heap::Heap;
 use super::iteration::Place;
+use super::losses::Loss;
 use super::planning::{self, Wish};
 use super::program::{self, Program};
 use super::recording::Recording;
@@ -22,7 +23,7 @@ use super::score::{Event, Score};
 use super::seats::{Seat, Seats};
 use super::tensor::{Key, ProgramKey};
 use super::transcript::Transcript;
-use crate::content::Content;
+use crate::content::{Content, Segment};
 use crate::course::Position;
 use crate::error::RuntimeError;
 use crate::frozen::Frozen;
@@ -72,7 +73,10 @@ impl Runtime {
             return Ok(false);
         }
         // On demand it can be overwritten; a program would read it.
-        let lost = |key: &Key| self.heap.items.get(key).is_some_and(|item| item.lost);
+        let lost = |key: &Key| {
+            let item = self.heap.items.get(key);
+            item.is_some_and(|item| !item.losses.is_empty())
+        };
         if track.score.persistent().iter().any(lost) {
             return Ok(false);
         }
@@ -130,6 +134,9 @@ impl Runtime {
         self.check_wear(at, planned.plan.program.moved_out(), predicted_ns)?;
         self.clear_arena()?;
         let seats = self.seats_of(at, &keys)?;
+        if !seats.is_empty() {
+            self.heap.take_whole_pages()?;
+        }
         let heap = &mut self.heap;
         let fill =
             |id: TensorId, offset, part: &mut [u8]| heap.withdraw(keys[id.index()], offset, part);
@@ -242,13 +249,7 @@ impl Runtime {
                 .spec(key)
                 .expect("a program's tensors are alive");
             self.heap.admit(key, spec);
-            carried = carry(
-                &mut self.heap,
-                frozen,
-                &frozen.parts.content,
-                (id, key),
-                At::Rest,
-            );
+            carried = carry(&mut self.heap, frozen, (id, key));
             if carried.is_err() {
                 break;
             }
@@ -374,9 +375,7 @@ impl Runtime {
             if !key.is_transient() {
                 heap.admit(key, spec);
             }
-            if carry(heap, &program.frozen, &content, (id, key), At::Halt).is_err() {
-                heap.lose(key);
-            }
+            salvage(heap, &program.frozen, &content, (id, key));
         }
         if then == Then::GoesOn {
             let course = &program.frozen.course;
@@ -389,7 +388,7 @@ impl Runtime {
         }
         let lost = program.all().filter_map(|(_, key)| {
             let spec = self.registry.spec(key)?;
-            self.heap.items[&key].lost.then(|| spec.name.to_string())
+            (!self.heap.items[&key].losses.is_empty()).then(|| spec.name.to_string())
         });
         let lost: Vec<String> = lost.collect();
         self.stats.absorb(&program.frozen.stats());
@@ -444,37 +443,41 @@ pub(super) enum Then {
     GivenUp,
 }
 
-/// Where a program gives its tensors away.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum At {
-    /// Between iterations: what holds nothing is scratch.
-    Rest,
-    /// In the middle of one: what holds nothing was given up because the recording would have
-    /// overwritten it, or never used it again. The application may think otherwise.
-    Halt,
-}
-
-/// Carries one tensor from a program to the heap. Scratch is as if it had never been written; a
-/// content that is gone is marked as lost.
-pub(super) fn carry(
-    heap: &mut Heap,
-    frozen: &Frozen,
-    content: &Content,
-    (id, key): (TensorId, Key),
-    at: At,
-) -> Result<(), RuntimeError> {
-    let mut segments = content.of(id).iter().peekable();
-    if segments.peek().is_none() {
-        return Ok(());
-    }
-    if let Some(gone) = segments.find(|segment| !segment.kept()) {
-        if gone.lost || at == At::Halt {
-            heap.lose(key);
-        }
+/// Carries one tensor from a program at rest to the heap. Scratch that the program holds nothing of
+/// is as if it had never been written.
+fn carry(heap: &mut Heap, frozen: &Frozen, (id, key): (TensorId, Key)) -> Result<(), RuntimeError> {
+    let content = &frozen.parts.content;
+    let segments = content.of(id);
+    if segments.is_empty() || segments.iter().any(|segment| !segment.kept()) {
         return Ok(());
     }
     let mut buffer = vec![0; BUFFER_BYTES];
     heap.deposit(key, &mut buffer, |offset, part| {
         frozen.fetch(content, id, offset, part)
     })
+}
+
+/// Carries what is left of one tensor from a program that was stopped in the middle to the heap.
+/// What it holds nothing of is lost, be it that a copy failed, or that the recording would have
+/// overwritten it, or never used it again: the application may think otherwise.
+pub(super) fn salvage(
+    heap: &mut Heap,
+    frozen: &Frozen,
+    content: &Content,
+    (id, key): (TensorId, Key),
+) {
+    let segments = content.of(id);
+    if segments.is_empty() {
+        return;
+    }
+    if !segments.iter().any(Segment::kept) {
+        heap.lose(key, Loss::Lost);
+        return;
+    }
+    let runs = segments.chunk_by(|one, next| one.kept() == next.kept());
+    let kept = runs.filter(|run| run[0].kept());
+    let kept = kept.map(|run| (run[0].start, run[run.len() - 1].end));
+    heap.salvage(key, &mut vec![0; BUFFER_BYTES], kept, |offset, part| {
+        frozen.fetch(content, id, offset, part)
+    });
 }

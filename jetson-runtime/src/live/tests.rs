@@ -3,6 +3,7 @@
 mod app;
 mod errors;
 mod keep;
+mod lost;
 mod random;
 mod replays;
 mod saved;

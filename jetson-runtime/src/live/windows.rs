@@ -53,27 +53,19 @@ impl Runtime {
     /// Outside an iteration; if nothing begins at a pointer; as [`Self::op_begin`].
     pub fn touch(&mut self, pointers: &[NonNull<u8>]) -> Result<(), RuntimeError> {
         self.end_touch()?;
-        if let Place::Replaying(cursor) = self.place {
-            if self.is_next_touch(cursor, pointers) {
-                self.replay_op(cursor, None)?;
-                self.touching = true;
-                return Ok(());
-            }
-            for pointer in pointers {
-                self.tensor_at(*pointer)?;
-            }
-            if cursor.open {
-                return Err(self.out_of_order("touch", "call op_end first"));
-            }
-            self.diverge(&|| format!("a touch of {} allocations", pointers.len()));
+        if let Place::Replaying(cursor) = self.place
+            && self.is_next_touch(cursor, pointers)
+        {
+            self.replay_op(cursor, None)?;
+            self.touching = true;
+            return Ok(());
         }
         let accesses: Result<Vec<Access>, RuntimeError> = pointers
             .iter()
             .map(|pointer| {
                 let tensor = self.tensor_at(*pointer)?;
-                let key = self.registry.resolve(tensor)?;
                 // What is new holds nothing that an op could read.
-                let mode = match key.is_transient() && !self.heap.is_written(key) {
+                let mode = match self.is_new(tensor)? {
                     true => Mode::Write,
                     false => Mode::ReadWrite,
                 };
@@ -83,6 +75,16 @@ impl Runtime {
         self.op_begin(TOUCH, &accesses?)?;
         self.touching = true;
         Ok(())
+    }
+
+    /// Whether a tensor is one of the iteration that no op has written.
+    fn is_new(&self, tensor: Tensor) -> Result<bool, RuntimeError> {
+        if let Place::Replaying(cursor) = self.place {
+            let key = self.key_in(cursor, tensor)?;
+            return Ok(key.is_transient() && !self.was_written(cursor, key));
+        }
+        let key = self.registry.resolve(tensor)?;
+        Ok(key.is_transient() && !self.heap.is_written(key))
     }
 
     /// The handle of what [`Self::alloc`] has created.

@@ -132,20 +132,33 @@ impl App {
         self.model.retain(|tensor, _| kept.contains(tensor));
     }
 
-    /// Writes what is lost anew; answers how many tensors were.
+    /// Writes what is lost anew, and nothing else; answers how many ranges were. What is not lost
+    /// is read before, and what is has to be refused by name and range.
     pub(super) fn restore_lost(&mut self) -> u64 {
-        let mut lost = 0;
+        let mut count = 0;
         for at in 0..self.kept.len() {
-            match self.runtime.read(self.kept[at], 0, &mut [0]) {
-                Ok(()) => {}
-                Err(RuntimeError::LostContent { .. }) => {
-                    lost += 1;
-                    self.write(at, 0, self.model[&self.kept[at]].len() as u64);
+            let tensor = self.kept[at];
+            let bytes = self.model[&tensor].len() as u64;
+            let lost = self.runtime.lost(tensor).unwrap();
+            let mut intact = 0;
+            for range in &lost {
+                self.read(at, intact, range.offset - intact);
+                intact = range.end();
+                match self.runtime.read(tensor, 0, &mut vec![0; intact as usize]) {
+                    Err(RuntimeError::LostContent { lost: found, .. }) => {
+                        assert_eq!(found, lost[0])
+                    }
+                    other => panic!("{other:?} at {range:?}"),
                 }
-                Err(error) => panic!("{error}"),
             }
+            self.read(at, intact, bytes - intact);
+            for range in lost {
+                self.write(at, range.offset, range.bytes.0);
+                count += 1;
+            }
+            assert_eq!(self.runtime.lost(tensor).unwrap(), []);
         }
-        lost
+        count
     }
 
     pub(super) fn op(&mut self, name: &str, accesses: &[Access]) {

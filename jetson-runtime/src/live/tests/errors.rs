@@ -2,7 +2,7 @@
 
 use vtensor::{Bytes, TensorKind};
 
-use super::{TRAIN, app, config, step, unit};
+use super::{App, TRAIN, app, config, step, unit};
 use crate::error::RuntimeError;
 use crate::live::{Access, ProgramKey, Runtime, Tensor, TensorDesc};
 
@@ -185,6 +185,107 @@ fn a_spill_tier_that_is_full_is_an_error_and_loses_nothing() {
     )));
     app.op("again", &[Access::read(made[1])]);
     app.abort();
+    app.read_all();
+}
+
+/// Calls that are refused wherever they are made in a step; `made` is new. Answers their errors.
+fn attempts(app: &mut App, made: Tensor) -> Vec<String> {
+    let [weight, gone, large] = [app.kept[0], Tensor::from_bits(1 << 63 | 77), app.kept[4]];
+    let rt = &mut app.runtime;
+    let mut errors = vec![message(rt.destroy(weight)), message(rt.destroy(gone))];
+    for accesses in [
+        &[Access::read(gone)][..],
+        &[Access::read(made)],
+        &[Access::write(large)],
+        &[
+            Access::read(large),
+            Access::read(weight),
+            Access::write(made),
+        ],
+    ] {
+        errors.push(message(rt.op_begin("attempt", accesses)));
+    }
+    errors.push(message(rt.iteration_begin(TRAIN)));
+    errors.push(message(rt.op_end()));
+    errors
+}
+
+#[test]
+fn an_attempt_that_fails_on_demand_fails_alike_in_a_frozen_program_and_does_not_stop_it() {
+    let mut app = app(config(116 * unit()));
+    let large = TensorDesc::new("large", Bytes(200 * unit()), TensorKind::Buffer);
+    app.create_kept(&large);
+    let mut errors = Vec::new();
+    for _ in 0..5 {
+        app.iteration(TRAIN, |app| {
+            let made = app.create("made", 8 * unit());
+            errors.push(attempts(app, made));
+            // What the application falls back to.
+            app.op("fill", &[Access::write(made)]);
+            app.op(
+                "use",
+                &[Access::read(made), Access::read_write(app.kept[0])],
+            );
+            assert!(
+                message(
+                    app.runtime
+                        .op_begin("attempt", &[Access::write(app.kept[4])])
+                )
+                .contains("the budget is")
+            );
+            app.destroy(made);
+            assert!(message(app.runtime.destroy(made)).contains("no tensor"));
+            assert!(
+                message(app.runtime.op_begin("attempt", &[Access::read(made)]))
+                    .contains("no tensor")
+            );
+            step(app, 2);
+        });
+    }
+    for (at, words) in [
+        "outlives",
+        "no tensor",
+        "no tensor",
+        "nothing has written",
+        "at once",
+        "at once",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert!(errors[0][at].contains(words), "{:?}", errors[0]);
+    }
+    assert!(errors.iter().all(|those| *those == errors[0]), "{errors:?}");
+    let stats = app.runtime.stats();
+    assert_eq!((stats.frozen_iterations, stats.divergences), (3, 0));
+    app.read_all();
+}
+
+#[test]
+fn an_attempt_to_read_what_is_lost_does_not_stop_a_frozen_program() {
+    let mut app = app(config(116 * unit()));
+    let torn = app.kept[2];
+    for _ in 0..3 {
+        app.iteration(ProgramKey(5), |app| {
+            app.op("other", &[Access::read_write(app.kept[0])])
+        });
+    }
+    app.runtime.iteration_begin(TRAIN).unwrap();
+    let _ = app
+        .runtime
+        .op_begin("tear", &[Access::write(torn)])
+        .unwrap();
+    app.abort();
+    for _ in 0..3 {
+        app.iteration(ProgramKey(5), |app| {
+            let error = message(app.runtime.op_begin("attempt", &[Access::read(torn)]));
+            assert!(error.contains("were torn"), "{error}");
+            app.op("other", &[Access::read_write(app.kept[0])]);
+        });
+    }
+    let stats = app.runtime.stats();
+    assert_eq!((stats.frozen_iterations, stats.divergences), (4, 0));
+    app.restore_lost();
     app.read_all();
 }
 

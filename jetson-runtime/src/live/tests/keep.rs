@@ -7,7 +7,7 @@ use super::{App, TRAIN, app, config, step, unit};
 use crate::error::RuntimeError;
 use crate::failure::Direction;
 use crate::fault::Fault;
-use crate::live::{Access, Config, TensorDesc, TensorState, predict};
+use crate::live::{Access, Config, TensorDesc, predict};
 use crate::spill::Spill;
 use crate::tests::disk;
 
@@ -103,8 +103,8 @@ fn no_fault_of_the_disk_costs_a_model() {
                 }
                 // Before anything is written anew, the model is there.
                 for at in [0, 1, 3] {
-                    let state = app.runtime.tensor_state(app.kept[at]).unwrap();
-                    assert_eq!(state, TensorState::Intact, "{direction}, copy {copy}");
+                    let lost = app.runtime.lost(app.kept[at]).unwrap();
+                    assert!(lost.is_empty(), "{direction}, copy {copy}: {lost:?}");
                     let bytes = app.model[&app.kept[at]].len() as u64;
                     app.read(at, 0, bytes);
                 }

@@ -4,7 +4,7 @@ use vtensor::{Bytes, TensorKind};
 
 use super::{App, TRAIN, app, config, step, unit};
 use crate::error::RuntimeError;
-use crate::live::{TensorDesc, TensorState};
+use crate::live::TensorDesc;
 
 fn recorded() -> Vec<u8> {
     let mut app = app(config(116 * unit()));
@@ -155,58 +155,4 @@ fn pins_take_from_the_budget_and_are_refused_beyond_it() {
     app.runtime.iteration_begin(TRAIN).unwrap();
     assert!(app.runtime.pin(one).is_err() && app.runtime.unpin(three).is_err());
     app.abort();
-}
-
-#[test]
-fn what_an_aborted_op_was_writing_is_lost_until_it_is_written() {
-    use crate::live::Access;
-    let mut app = app(config(116 * unit()));
-    let weight = app.kept[0];
-    for round in 0..4 {
-        app.runtime.iteration_begin(TRAIN).unwrap();
-        let _ = app
-            .runtime
-            .op_begin("torn", &[Access::read_write(weight)])
-            .unwrap();
-        if round < 2 {
-            app.runtime.op_end().unwrap();
-            app.runtime.iteration_end().unwrap();
-            continue;
-        }
-        app.abort();
-        assert_eq!(app.runtime.tensor_state(weight).unwrap(), TensorState::Lost);
-        let error = app.runtime.read(weight, 0, &mut [0]).unwrap_err();
-        assert!(error.to_string().contains("'weight' was lost"), "{error}");
-        app.write(0, 0, 12 * unit() + 40);
-        assert_eq!(
-            app.runtime.tensor_state(weight).unwrap(),
-            TensorState::Intact
-        );
-        app.read_all();
-    }
-}
-
-#[test]
-fn a_pinned_tensor_that_an_aborted_op_was_writing_is_lost() {
-    use crate::live::Access;
-    let mut app = app(config(160 * unit()));
-    let weight = app.kept[0];
-    app.runtime.pin(weight).unwrap();
-    for _ in 0..4 {
-        app.iteration(TRAIN, |app| {
-            app.op("first", &[Access::read_write(app.kept[1])]);
-            app.op("second", &[Access::read_write(weight)]);
-        });
-    }
-    assert_eq!(app.runtime.stats().frozen_iterations, 2);
-    app.runtime.iteration_begin(TRAIN).unwrap();
-    app.op("first", &[Access::read_write(app.kept[1])]);
-    let _ = app
-        .runtime
-        .op_begin("second", &[Access::read_write(weight)])
-        .unwrap();
-    app.abort();
-    assert_eq!(app.runtime.tensor_state(weight).unwrap(), TensorState::Lost);
-    app.write(0, 0, 12 * unit() + 40);
-    app.read_all();
 }

@@ -8,7 +8,7 @@ use vtensor::{Bytes, TensorKind};
 
 use super::{TRAIN, config, unit};
 use crate::error::RuntimeError;
-use crate::live::{Access, Config, Runtime, TensorDesc};
+use crate::live::{Access, Config, Runtime, Tensor, TensorDesc};
 use crate::scale::system_page;
 use crate::spill::Spill;
 use crate::tests::disk;
@@ -104,7 +104,7 @@ fn pointers_stay_good_while_pages_move() {
     for spill in [Spill::Ram, Spill::File(disk())] {
         let mut holder = Holder::new(Config {
             spill,
-            ..config(96 * unit())
+            ..config(108 * unit())
         });
         let weight = holder.alloc("weight", 10_000, TensorKind::Parameter);
         let mut used = Vec::new();
@@ -130,7 +130,8 @@ fn pointers_stay_good_while_pages_move() {
         for _ in 0..4 {
             holder.step(weight, true);
         }
-        assert_eq!(holder.runtime.stats().frozen_iterations, 7);
+        let programs = holder.runtime.programs();
+        assert_eq!(holder.runtime.stats().frozen_iterations, 7, "{programs:?}");
         holder.free(weight);
         assert!(matches!(
             holder.runtime.tensor_at(weight),
@@ -228,6 +229,59 @@ fn a_touch_that_is_given_up_loses_what_it_touched() {
     assert!(bytes.iter().all(|byte| *byte == 7));
     let beyond = holder.runtime.read(weight, 10_000, &mut [0]).unwrap_err();
     assert!(matches!(beyond, RuntimeError::Bounds { .. }), "{beyond}");
+}
+
+#[test]
+fn a_touch_that_fails_on_demand_fails_alike_in_a_frozen_program_and_does_not_stop_it() {
+    let mut holder = Holder::new(config(96 * unit()));
+    let weight = holder.alloc("weight", 10_000, TensorKind::Parameter);
+    let large = holder.alloc("large", 100 * unit(), TensorKind::Buffer);
+    let mut errors = Vec::new();
+    for _ in 0..5 {
+        let rt = &mut holder.runtime;
+        rt.iteration_begin(TRAIN).unwrap();
+        rt.touch(&[weight]).unwrap();
+        // It ends the touch before.
+        errors.push(rt.touch(&[large, weight]).unwrap_err().to_string());
+        assert!(matches!(rt.op_end(), Err(RuntimeError::Order { .. })));
+        rt.touch(&[weight]).unwrap();
+        rt.iteration_end().unwrap();
+    }
+    assert!(errors[0].contains("at once"), "{}", errors[0]);
+    assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
+    let stats = holder.runtime.stats();
+    assert_eq!((stats.frozen_iterations, stats.divergences), (3, 0));
+}
+
+#[test]
+fn a_loaded_program_that_is_left_gives_addresses_of_whole_pages() {
+    let holder = || {
+        let mut holder = Holder::new(config(96 * unit()));
+        let small = TensorDesc::new("small", Bytes(600), TensorKind::Buffer);
+        let small = holder.runtime.create(&small).unwrap();
+        (holder, small)
+    };
+    let made = |(holder, small): &mut (Holder, Tensor), odd: bool| {
+        holder.runtime.iteration_begin(TRAIN).unwrap();
+        let first = holder.activation(30 * unit());
+        holder.compute(&[], &[first]);
+        if odd {
+            let small = [Access::read_write(*small)];
+            holder.runtime.op("small", &small, |_| ()).unwrap();
+        }
+        holder.compute(&[first], &[]);
+        holder.free(first);
+        holder.runtime.iteration_end().unwrap();
+    };
+    let mut recorded = holder();
+    (0..3).for_each(|_| made(&mut recorded, false));
+    let saved = recorded.0.runtime.save_plan(TRAIN).unwrap();
+    let mut loaded = holder();
+    loaded.0.runtime.load_plan(TRAIN, &saved).unwrap();
+    made(&mut loaded, false);
+    made(&mut loaded, true);
+    let stats = loaded.0.runtime.stats();
+    assert_eq!((stats.frozen_iterations, stats.divergences), (1, 1));
 }
 
 #[test]
