@@ -3,8 +3,8 @@
 //! Data flows one way; each module can be read alone:
 //!
 //! ```text
-//! trace ──> graph ──> demand ──> select ──> schedule ──> layout ──> emit ──> verify
-//!           (LGM)                (which)    (when)       (where)    (program)
+//! trace ──> recompute ──> graph ──> demand ──> select ──> schedule ──> layout ──> emit ──> verify
+//!           (run again)   (LGM)                (which)    (when)       (where)    (program)
 //! ```
 //!
 //! Guarantees: a plan is a function of its inputs alone (trace, profile, budget, options,

@@ -83,6 +83,14 @@ proven. Exit
 status 1 if vtensor finds no plan somewhere, or if a plan of any policy breaks a rule; that another
 policy finds none is part of the result. Budgets below 1.25 times the largest op are left out.";
 
+const SMALLEST_EXAMPLES: &str = "\
+Examples:
+  vtensor-bench smallest traces/*.json.gz
+  vtensor-bench smallest resnet50_b32_sgdm --device agx_orin --slowdown 5% --methods swap,both
+
+Budgets are tried in whole hundredths of a trace's peak; each takes a plan, which is proven. Times
+are predicted.";
+
 const PROBE_EXAMPLES: &str = "\
 Examples:
   vtensor-bench probe
@@ -121,6 +129,9 @@ pub enum Command {
     /// Plan, prove and execute a training step, checking every byte
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
+    /// Find the smallest budget with which a step is not much slower
+    #[command(after_help = SMALLEST_EXAMPLES)]
+    Smallest(SmallestArgs),
     /// Plan with every policy, and show them side by side
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
@@ -276,6 +287,32 @@ pub struct ReplayArgs {
     /// --paced]
     #[arg(long, value_name = "GBPS", value_parser = value::link_gbps)]
     pub link_gbps: Option<f64>,
+}
+
+/// Arguments of `smallest`.
+#[derive(Clone, Debug, Args)]
+pub struct SmallestArgs {
+    /// Recorded training steps: JSON, plain or gzip'ed; or the name of the built-in one,
+    /// resnet50_b32_sgdm
+    #[arg(value_name = "TRACES", required = true)]
+    pub traces: Vec<PathBuf>,
+    /// Devices, separated by commas [default: all that a trace has durations for]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub device: Vec<String>,
+    /// How much longer than without a limit a step may take, as 20%
+    #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = value::share)]
+    pub slowdown: f64,
+    /// How room is made, separated by commas: a column for each
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "swap,recompute,both"
+    )]
+    pub methods: Vec<Methods>,
+    /// A JSON file with device profiles, used instead of the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub devices: Option<PathBuf>,
 }
 
 /// Arguments of `compare`.

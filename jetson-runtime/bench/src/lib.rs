@@ -11,6 +11,8 @@
 //! | [`inputs`] | what plan and replay start from |
 //! | [`trace_file`] | a trace by its path, or the bundled one |
 //! | [`compare`] | policies side by side |
+//! | `smallest` | the smallest budget that is not much slower |
+//! | `cores` | the same work for many, on all cores |
 //! | [`planning`] | from a request to a proven plan |
 //! | [`output_file`] | a file that is there whole, or not at all |
 //! | [`replay`] | execution with every byte checked |
@@ -26,6 +28,7 @@
 pub mod args;
 pub mod commands;
 pub mod compare;
+mod cores;
 pub mod error;
 pub mod inputs;
 pub mod output_file;
@@ -33,6 +36,7 @@ pub mod planning;
 pub mod progress;
 pub mod replay;
 pub mod report;
+mod smallest;
 pub mod text;
 pub mod trace_file;
 pub mod train;

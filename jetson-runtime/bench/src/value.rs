@@ -58,6 +58,23 @@ impl fmt::Display for BudgetArg {
     }
 }
 
+/// Reads a share: `20%`, or `0.2`.
+///
+/// # Errors
+/// If it is none, or below 0.
+pub fn share(text: &str) -> Result<f64, String> {
+    let (number, unit) = match text.trim().strip_suffix('%') {
+        Some(number) => (number, 0.01),
+        None => (text, 1.0),
+    };
+    match number.trim().parse::<f64>() {
+        Ok(share) if share >= 0.0 && share.is_finite() => Ok(share * unit),
+        _ => Err(format!(
+            "a share is a number from 0 on, as 20% or 0.2, not \"{text}\""
+        )),
+    }
+}
+
 /// Reads a page size: `65536`, `64KiB`, `2MiB`.
 ///
 /// # Errors

@@ -87,8 +87,8 @@ pub enum Policy {
     Whole,
     /// The same on pages.
     WholePaged,
-    /// Nothing moves: what lies between checkpoints of the forward pass runs again, or what is cheap
-    /// (Chen et al., *Training Deep Nets with Sublinear Memory Cost*, 2016).
+    /// Nothing moves: what lies between checkpoints of the forward pass runs again, or what is
+    /// cheap (Chen et al., *Training Deep Nets with Sublinear Memory Cost*, 2016).
     Checkpoint,
     /// The planner: pieces of tensors, as many as each step lacks.
     Vtensor,

@@ -1,11 +1,11 @@
 //! What checkpointing practice gives up: a baseline for running ops again alone.
 //!
 //! In: a skeleton. Out: choices as practice makes them, none of which looks at the budget. *Cheap*:
-//! every content of the forward pass that no product (convolution, matrix product) makes. *Segments*:
-//! the forward pass is cut into some number of parts that make about as many bytes each; what only
-//! ops of one part use before the backward pass is given up, what crosses between parts is kept. The
-//! square root of the number of layers is the classic number of parts; all from 2
-//! to 32 are made, each with and without what is cheap in what it keeps.
+//! every content of the forward pass that no product (convolution, matrix product) makes.
+//! *Segments*: the forward pass is cut into some number of parts that make about as many bytes
+//! each; what only ops of one part use before the backward pass is given up, what crosses between
+//! parts is kept. The square root of the number of layers is the classic number of parts; all from
+//! 2 to 32 are made, each with and without what is cheap in what it keeps.
 //!
 //! The iteration turns from forward to backward where the most bytes are live.
 //!

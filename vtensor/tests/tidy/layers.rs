@@ -20,12 +20,31 @@ const CRATES: &[(&str, &[&str])] = &[
 
 /// The line that data takes through `lgm`. A module uses none that comes after it.
 const FLOW: &[&str] = &[
-    "trace", "share", "graph", "demand", "select", "schedule", "layout", "emit", "verify",
+    "trace",
+    "recompute",
+    "share",
+    "graph",
+    "demand",
+    "select",
+    "schedule",
+    "layout",
+    "emit",
+    "verify",
 ];
 
 /// What the verifier must not use: it would then agree with the planner's mistakes.
 const PLANNER: &[&str] = &[
-    "share", "graph", "demand", "select", "schedule", "layout", "emit", "cost", "policy", "planner",
+    "recompute",
+    "share",
+    "graph",
+    "demand",
+    "select",
+    "schedule",
+    "layout",
+    "emit",
+    "cost",
+    "policy",
+    "planner",
 ];
 
 /// Everything that is wrong between crates and between modules.

@@ -8,6 +8,7 @@ mod probe_gpu;
 mod probe_storage;
 mod replay;
 mod replay_gpu;
+mod smallest;
 mod train;
 mod verify;
 
@@ -37,6 +38,7 @@ pub fn run(cli: &Cli) -> Result<Answer, BenchError> {
             BackendArg::Cuda => replay_gpu::run(args, cli.json),
         },
         Some(Command::Compare(args)) => compare::run(args, cli.json),
+        Some(Command::Smallest(args)) => smallest::run(args, cli.json),
         Some(Command::Train(args)) => train::run(args, cli.json),
         Some(Command::Probe(args)) => probe::run(args, cli.json),
     }

@@ -1,13 +1,10 @@
 //! All cells, on all cores.
 //!
-//! In: traces, devices, budgets and planners. Out: a [`Cell`] for each planner in each cell, in that
-//! order, whatever the number of cores. Budgets below 1.25 times the largest op are left out: there
-//! nearly everything has to leave, whatever the policy.
+//! In: traces, devices, budgets and planners. Out: a [`Cell`] for each planner in each cell, in
+//! that order, whatever the number of cores. Budgets below 1.25 times the largest op are left out:
+//! there nearly everything has to leave, whatever the policy.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Instant;
 
 use lgm::bound::lower_bound_ns;
@@ -21,6 +18,7 @@ use vtensor::{Bytes, PageBytes};
 
 use super::cell::{Cell, Skipped, label};
 use super::fluid::fluid_bound;
+use crate::cores::on_all_cores;
 use crate::error::BenchError;
 use crate::planning;
 use crate::report::PlanReport;
@@ -152,29 +150,7 @@ impl<'a> Matrix<'a> {
     /// Plans everything, on all cores; calls `done` after each plan.
     #[must_use]
     pub fn run(&self, done: &(impl Fn() + Sync)) -> Vec<Cell> {
-        let next = AtomicUsize::new(0);
-        let cells = Mutex::new(vec![None; self.len()]);
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        thread::scope(|scope| {
-            for _ in 0..threads.min(self.len()) {
-                scope.spawn(|| {
-                    loop {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        if index >= self.len() {
-                            return;
-                        }
-                        let cell = self.cell(index);
-                        let mut cells = cells.lock().expect("no thread panics while it has it");
-                        cells[index] = Some(cell);
-                        drop(cells);
-                        done();
-                    }
-                });
-            }
-        });
-        let cells = cells.into_inner().expect("a panic would have ended it");
-        let all = cells.into_iter().map(|cell| cell.expect("each is done"));
-        all.collect()
+        on_all_cores(self.len(), |index| self.cell(index), done)
     }
 
     fn cell(&self, index: usize) -> Cell {
@@ -239,7 +215,7 @@ impl<'a> Matrix<'a> {
 }
 
 /// The name of a trace: that of its file, without what all of them end with.
-fn name_of(path: &Path) -> String {
+pub(crate) fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     let name = name.to_string_lossy();
     let name = name.strip_suffix(".gz").unwrap_or(&name);

@@ -167,8 +167,9 @@ fn summary(text: &mut String, summary: &Summary) {
     if let (Some(mean), Some(max)) = (summary.both_over_bound.mean, summary.both_over_bound.max) {
         let _ = writeln!(
             text,
-            "\nWhere swapping alone takes at least 1.5 times as long, whatever the plan ({} cells), \
-             vtensor-both has {mean:.2} times the throughput of that bound, and up to {max:.2}",
+            "\nWhere swapping alone takes at least 1.5 times as long, whatever the plan ({} \
+             cells), vtensor-both has {mean:.2} times the throughput of that bound, and up to \
+             {max:.2}",
             summary.both_over_bound.cells
         );
     }
