@@ -1,7 +1,7 @@
 //! Ops: begun with the tensors that they use, ended; run again by their callbacks.
 //!
-//! Guarantees: in an iteration that a frozen program runs, neither call allocates, but for the first
-//! time that an op of many tensors runs again.
+//! Guarantees: in an iteration that a frozen program runs, neither call allocates, but for the
+//! first time that an op of many tensors runs again.
 
 use core::ffi::{c_char, c_void};
 use core::{mem, ptr, slice};
@@ -166,8 +166,8 @@ impl VtAccess {
 ///
 /// # Safety
 /// `desc` is NULL or as large as it says, its name NULL or a C string, its accesses as many as it
-/// says; `pointers_out` has room for as many pointers; `replay` is NULL or may be called with `user`
-/// and as many pointers until the iteration ends.
+/// says; `pointers_out` has room for as many pointers; `replay` is NULL or may be called with
+/// `user` and as many pointers until the iteration ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vt_op_begin(
     runtime: *mut VtRuntime,

@@ -34,6 +34,7 @@ struct Cell<'a> {
     profile: &'a Profile,
     percent: u64,
     policy: Policy,
+    methods: Methods,
     tiers: Vec<Spill>,
 }
 
@@ -53,15 +54,20 @@ impl Cell<'_> {
             profile,
             percent,
             policy,
+            methods,
             ..
         } = self;
-        format!("{name} {percent} % on {} by {policy}", profile.name)
+        format!(
+            "{name} {percent} % on {} by {policy}, {methods}",
+            profile.name
+        )
     }
 }
 
 /// What a cell came to.
 struct Worked {
     ratio: f64,
+    recomputed: Bytes,
     page_overhead: f64,
 }
 
@@ -73,8 +79,12 @@ fn work(cell: &Cell<'_>) -> Result<Worked, Fault> {
     match &result {
         Ok(Worked {
             ratio,
+            recomputed,
             page_overhead,
-        }) => println!("{title}: ratio {ratio:.3}, pages {page_overhead:.4}, {seconds:.2} s"),
+        }) => println!(
+            "{title}: ratio {ratio:.3}, {recomputed} made again, pages {page_overhead:.4}, \
+             {seconds:.2} s"
+        ),
         Err(fault) => println!("{title}: {fault:?}, {seconds:.2} s"),
     }
     result
@@ -90,7 +100,7 @@ fn plan_and_replay(cell: &Cell<'_>) -> Result<Worked, Fault> {
         profile: cell.profile,
         budget: cell.budget(),
         policy: cell.policy,
-        methods: Methods::Swap,
+        methods: cell.methods,
         page: None,
         trace_digest: cell.trace.digest(),
         model: cell.trace.model(),
@@ -104,6 +114,7 @@ fn plan_and_replay(cell: &Cell<'_>) -> Result<Worked, Fault> {
         }
     }
     Ok(Worked {
+        recomputed: plan.recomputed(),
         ratio: planned.timeline.iteration_ns as f64 / skeleton.compute_ns().max(1) as f64,
         page_overhead: planned.page_overhead,
     })
@@ -125,22 +136,29 @@ fn cells<'a>(traces: &'a [(String, Trace)], profiles: &'a Profiles, full: bool) 
                         Policy::Whole => column == 1 + row % 3 && spread == 2,
                         _ => column == 1 + row % 2 && spread == 2 && (row + index) % 4 == 0,
                     };
-                    if !full && !chosen {
-                        continue;
-                    }
+                    let own = policy == Policy::Vtensor;
+                    let spread = (row + layer) % 4 == 0;
+                    let both = own && (full || (column == 1 + row % 3 && spread));
                     let tiers = match (full, (row + column) % 2) {
                         (true, _) => vec![Spill::Ram, file()],
                         (false, 0) => vec![Spill::Ram],
                         (false, _) => vec![file()],
                     };
-                    cells.push(Cell {
+                    let cell = |methods| Cell {
                         name,
                         trace,
                         profile,
                         percent,
                         policy,
-                        tiers,
-                    });
+                        methods,
+                        tiers: tiers.clone(),
+                    };
+                    if full || chosen {
+                        cells.push(cell(Methods::Swap));
+                    }
+                    if both {
+                        cells.push(cell(Methods::Both));
+                    }
                 }
             }
         }
@@ -162,7 +180,7 @@ fn every_trace_plans_verifies_and_replays() {
     let cells = cells(&traces, &profiles, full);
     let results = in_parallel(&cells, work);
     let mut bugs = Vec::new();
-    let mut counts: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+    let mut counts: BTreeMap<(&str, &str, &str), u32> = BTreeMap::new();
     for (cell, result) in cells.iter().zip(&results) {
         let title = cell.title();
         let outcome = match result {
@@ -173,10 +191,11 @@ fn every_trace_plans_verifies_and_replays() {
                 "FAIL"
             }
         };
-        *counts.entry((cell.policy.name(), outcome)).or_default() += 1;
+        let (policy, methods) = (cell.policy.name(), cell.methods.name());
+        *counts.entry((policy, methods, outcome)).or_default() += 1;
     }
-    for ((policy, outcome), count) in counts {
-        println!("{policy}: {count} {outcome}");
+    for ((policy, methods, outcome), count) in counts {
+        println!("{policy}, {methods}: {count} {outcome}");
     }
     assert!(
         bugs.is_empty(),

@@ -23,7 +23,8 @@ use crate::error::RuntimeError;
 use crate::failure::short_name;
 use crate::stats::elapsed_ns;
 
-/// What the application says of an op, for its replayer: two words, such as a function and its data.
+/// What the application says of an op, for its replayer: two words, such as a function and its
+/// data.
 pub type Token = [usize; 2];
 
 /// Runs an op again: computes what the op computed, on the tensors that it is given now. The error
