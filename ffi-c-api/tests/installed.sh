@@ -169,7 +169,7 @@ suite() {
 }
 
 readonly sanitize=(-fsanitize=address,undefined -fno-sanitize-recover=all -O1)
-readonly grind='valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite
+readonly grind='env VTENSOR_TESTS_WITHOUT_FORK=1 valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite
     --errors-for-leak-kinds=definite --fair-sched=yes --suppressions='"$here/tests/valgrind.supp"
 
 random_calls() {

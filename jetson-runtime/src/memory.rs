@@ -45,6 +45,11 @@ pub(crate) fn available() -> Option<Bytes> {
     field_bytes("/proc/meminfo", "MemAvailable:")
 }
 
+/// The memory of the machine, whoever has it. `None` if it does not tell.
+pub(crate) fn installed() -> Option<Bytes> {
+    field_bytes("/proc/meminfo", "MemTotal:")
+}
+
 /// Refuses what the machine cannot give, before the kernel has to kill for it.
 pub(crate) fn demand(what: &'static str, bytes: u64) -> Result<(), RuntimeError> {
     match available() {

@@ -11,8 +11,8 @@ use crate::memory;
 use crate::spill::{Spill, Tier};
 use crate::storage::StorageOptions;
 
-/// Addresses are reserved for no more: "as much as you like" is not more than any machine has.
-const RESERVED_MAX: u64 = 1 << 44;
+/// No file needs to be larger: as large as files can be on ext4.
+const FILE_BYTES_MAX: u64 = 1 << 44;
 
 /// Slots on demand.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Garage {
         max: Option<Bytes>,
     ) -> Result<Self, RuntimeError> {
         let max = match max {
-            Some(max) => Bytes(max.0.min(RESERVED_MAX)),
+            Some(max) => max.min(ceiling(spill)),
             None => Bytes(room(spill)?.0 / limits::SLOT_ALIGN * limits::SLOT_ALIGN),
         };
         Ok(Self {
@@ -71,6 +71,14 @@ impl Garage {
     /// Bytes of taken slots.
     pub(super) const fn used(&self) -> Bytes {
         Bytes(self.space.used_bytes())
+    }
+}
+
+/// What a spill tier cannot exceed, whatever it may: addresses are reserved for all of it.
+fn ceiling(spill: &Spill) -> Bytes {
+    match spill {
+        Spill::Ram => memory::installed().unwrap_or(Bytes(limits::TOTAL_BYTES_MAX)),
+        Spill::File(_) => Bytes(FILE_BYTES_MAX),
     }
 }
 
