@@ -130,8 +130,8 @@ impl Costs {
 /// Prints what each way takes on links. `host` is what was measured here.
 pub(crate) fn print_links(host: Costs) {
     println!(
-        "\nns for each byte, of compute (c) and of the link, out and in (l); and how many ns of the\n\
-         link each ns of compute saves. On Jetsons compute is that of a trace, not measured"
+        "\nns for each byte, of compute (c) and of the link, out and in (l); and how many ns of\n\
+         the link each ns of compute saves. On Jetsons compute is a trace's, not measured"
     );
     println!(
         "{:<24}{:>10}{:>18}{:>12}{:>20}",
