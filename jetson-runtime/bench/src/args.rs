@@ -185,7 +185,7 @@ pub struct TaskArgs {
     pub policy: Option<Policy>,
     /// How room is made: swap (tensors move), recompute (ops run again, nothing moves), or both,
     /// each where it is faster. Only the policies vtensor and portfolio run ops again [default:
-    /// both; swap on a GPU]
+    /// both; recompute on a GPU whose memory is the host's]
     #[arg(long, value_name = "METHODS")]
     pub methods: Option<Methods>,
     /// The page size, a power of two such as 64KiB [default: the device's, or a smaller one where

@@ -97,7 +97,12 @@ fn what_cannot_work_is_refused_with_the_reason() {
             &["--policy", "vtensor", "--force-host-spill"],
             "the policy `vtensor` scatters tensors over pages",
         ),
-        ("orin", "1/32", &[], "it would free nothing"),
+        (
+            "orin",
+            "1/32",
+            &["--methods", "both"],
+            "it would free nothing",
+        ),
         (
             "orin",
             "1/32",

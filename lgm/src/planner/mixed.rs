@@ -9,6 +9,8 @@
 //! unless the grid makes it out to be much slower: local search and other layouts have never made
 //! up for so much.
 
+use std::collections::BTreeMap;
+
 use vtensor::{Bytes, PageBytes};
 
 use super::need::PlanError;
@@ -22,8 +24,10 @@ use crate::tricks::Tricks;
 const FILLS: [u64; 4] = [97, 94, 90, 85];
 /// Thousandths of the compute time by which swapping alone may be slower and is good enough.
 const GOOD: u64 = 5;
-/// Scripts that are tried out, and those of them that are planned.
-const TRIED_MAX: usize = 8;
+/// How often the excess is halved between scripts that are tried out, and how often those beside
+/// the best are; and how many are planned.
+const HALVINGS: u32 = 6;
+const REFINEMENTS: usize = 3;
 const PLANNED_MAX: usize = 2;
 /// Hundredths of the time that the grid makes out which a plan will take at the least: one that
 /// was tried out like others, and swapping alone, which must not be left out wrongly.
@@ -69,21 +73,41 @@ fn time_of(best: Option<&Mixed>) -> u64 {
 }
 
 /// The scripts that the grid of the search makes out to be the fastest, with their times.
+///
+/// Along the path the time falls as long as copies are waited for, and rises with what runs again
+/// once they are not. So some are tried whose excess halves each time, then those between the best
+/// and its neighbours.
 fn promising(request: &Request<'_>, page: PageBytes, tricks: Tricks) -> Vec<(u64, Given)> {
     let history = History::new(request.skeleton);
     let budget = request.budget.0 / 100 * FILLS[0];
-    let mut tried = Vec::new();
-    for given in some(trajectory(&history, budget)) {
-        if let Some(ns) = paged::probe(&given.as_asked(request), page, tricks) {
-            tried.push((ns, given));
+    let path = trajectory(&history, budget);
+    let mut tried: BTreeMap<usize, u64> = BTreeMap::new();
+    let attempt = |at: usize, tried: &mut BTreeMap<usize, u64>| {
+        if at > 0 && !tried.contains_key(&at) {
+            let took = paged::probe(&path[at].as_asked(request), page, tricks);
+            tried.insert(at, took.unwrap_or(u64::MAX));
         }
+    };
+    for halvings in 1..=HALVINGS {
+        let due = path[0].memory.excess >> halvings;
+        let at = path.partition_point(|given| given.memory.excess > due);
+        attempt(at.min(path.len() - 1), &mut tried);
     }
-    tried.sort_by_key(|(ns, given): &(u64, Given)| (*ns, given.rows.len()));
-    tried.truncate(PLANNED_MAX);
-    let pruned = tried.into_iter();
-    pruned
-        .map(|(ns, given)| (ns, given.pruned(&history, budget)))
-        .collect()
+    attempt(path.len() - 1, &mut tried);
+    for _ in 0..REFINEMENTS {
+        let Some((&best, _)) = tried.iter().min_by_key(|(at, took)| (**took, **at)) else {
+            break;
+        };
+        let before = tried.range(..best).next_back().map_or(0, |(at, _)| *at);
+        let behind = tried.range(best + 1..).next().map_or(best, |(at, _)| *at);
+        attempt(usize::midpoint(before, best), &mut tried);
+        attempt(usize::midpoint(best, behind), &mut tried);
+    }
+    let mut fastest: Vec<(u64, usize)> = tried.iter().map(|(&at, &took)| (took, at)).collect();
+    fastest.sort_unstable();
+    let fastest = fastest.into_iter().take(PLANNED_MAX);
+    let pruned = fastest.map(|(ns, at)| (ns, path[at].clone().pruned(&history, budget)));
+    pruned.collect()
 }
 
 /// Plans with nothing that moves.
@@ -150,25 +174,4 @@ impl Given {
             ..*request
         }
     }
-}
-
-/// Some of a path that give something up, the last among them: about equal parts of the excess lie
-/// between them.
-fn some(path: Vec<Given>) -> Vec<Given> {
-    let Some(all) = path.first().map(|given| given.memory.excess) else {
-        return Vec::new();
-    };
-    let length = path.len();
-    let mut next = TRIED_MAX;
-    let mut chosen = Vec::new();
-    for (at, given) in path.into_iter().enumerate().skip(1) {
-        let last = at + 1 == length;
-        let due = all / TRIED_MAX as u128 * next as u128;
-        if given.memory.excess < due || last {
-            let left = given.memory.excess * TRIED_MAX as u128 / all.max(1);
-            next = usize::try_from(left).unwrap_or(0);
-            chosen.push(given);
-        }
-    }
-    chosen
 }

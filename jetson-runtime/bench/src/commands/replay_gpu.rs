@@ -93,6 +93,15 @@ impl Chosen {
         })
     }
 
+    /// How room is made, if nothing else was asked for. Where there is nowhere to spill to yet, ops
+    /// run again and nothing moves.
+    fn methods(&self) -> Methods {
+        match self.decision.spill {
+            SpillPlace::Storage => Methods::Recompute,
+            _ => Methods::Both,
+        }
+    }
+
     /// Refuses a plan that the device has no room for. Managed memory may be more than there is.
     fn check_room(&self, plan: &Plan, page: PageBytes) -> Result<(), CudaError> {
         if self.decision.mechanism == Mechanism::Managed {
@@ -128,7 +137,7 @@ fn policy(mechanism: Mechanism, args: &ReplayArgs) -> Result<Policy, CudaError> 
 pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
     // Before anything takes time.
     let chosen = Chosen::new(args)?;
-    let methods = args.task.methods.unwrap_or(Methods::Swap);
+    let methods = args.task.methods.unwrap_or_else(|| chosen.methods());
     let Proven {
         plan,
         report,
