@@ -90,9 +90,10 @@ impl Drop for Folder {
 pub(crate) fn prove(request: &Request<'_>) -> Result<(Planned, VerifiedPlan), Fault> {
     let planned = match planning::plan(request) {
         Ok(planned) => planned,
-        Err(error @ planner::PlanError::NoSchedule { .. }) => {
-            return Err(Fault::NoSchedule(error.to_string()));
-        }
+        Err(
+            error @ (planner::PlanError::NoSchedule { .. }
+            | planner::PlanError::NotByRecompute { .. }),
+        ) => return Err(Fault::NoSchedule(error.to_string())),
         Err(error) => return Err(Fault::Bug(error.to_string())),
     };
     let arena = u64::from(planned.plan.program.arena_pages) * planned.plan.program.page_bytes.get();
