@@ -63,6 +63,10 @@ pub struct TrainArgs {
     /// both, each where it is faster. Only the policy vtensor runs ops again
     #[arg(long, value_name = "METHODS", default_value_t)]
     pub methods: Methods,
+    /// While iterations are recorded, run each op that may run again once more, beside the original
+    /// and on copies, and compare every bit; one that differs is named, and does not run again
+    #[arg(long)]
+    pub check_replays: bool,
     /// Where pieces go.
     #[command(flatten)]
     pub spill: SpillArgs,

@@ -95,6 +95,7 @@ fn task(args: &TrainArgs) -> Result<Task, BenchError> {
         seed: args.seed,
         load: args.load.clone(),
         methods: args.methods,
+        check_replays: args.check_replays,
         spill: args.spill.tier(),
         storage: args.spill.storage(),
         keep: args.keep,

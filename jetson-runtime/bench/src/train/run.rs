@@ -39,6 +39,8 @@ pub struct Task {
     pub load: Option<PathBuf>,
     /// How room is made: see [`Config::methods`].
     pub methods: Methods,
+    /// See [`Config::check_replays`].
+    pub check_replays: bool,
     /// Where pieces go.
     pub spill: Spill,
     /// How a spill file is used.
@@ -118,6 +120,7 @@ impl Task {
             budget,
             policy,
             methods: self.methods,
+            check_replays: self.check_replays,
             spill: self.spill.clone(),
             storage: self.storage,
             keep: self.keep,
