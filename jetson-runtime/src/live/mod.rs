@@ -28,6 +28,7 @@
 //! | `planning` | from a transcript to a proven plan |
 //! | `program` | a frozen program and how it maps to the application's ops |
 //! | `replays` | ops that may run again |
+//! | `putback` | pinned tensors, as they were before an op ran again |
 //! | `replay_check` | whether an op that runs again leaves the same bits |
 //! | `recovery` | what a program that stops had given up to compute it later |
 //! | `program_file` | a program that is saved and loaded |
@@ -59,6 +60,7 @@ mod pins;
 mod planning;
 mod program;
 mod program_file;
+mod putback;
 mod recording;
 mod recovery;
 mod registry;

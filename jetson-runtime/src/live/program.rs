@@ -14,6 +14,7 @@ use lgm::verify::VerifiedPlan;
 use vtensor::{Bytes, Mode, OpIndex, StepKind, TensorId};
 
 use super::op::Row;
+use super::putback::PutBack;
 use super::replays::Token;
 use super::score::{OpEvent, Score, mode_of};
 use super::seats::Seats;
@@ -37,6 +38,8 @@ pub(super) struct Program {
     step_of: Vec<usize>,
     /// What the application has said of each op in this iteration, for its replayer.
     pub(super) tokens: Vec<Token>,
+    /// Tensors that the plan does not know and an op writes that runs again.
+    pub(super) put_back: PutBack,
     /// What an iteration computes again.
     pub(super) recomputed: Bytes,
     pub(super) predicted_ns: u64,
@@ -69,6 +72,7 @@ impl Program {
             .collect();
         let ops: Vec<&OpEvent> = score.ops().collect();
         let (mut rows, mut first_row, mut step_of) = (Vec::new(), vec![0], Vec::new());
+        let mut put_back = PutBack::default();
         for step in &frozen.parts.table.steps {
             let op = op_of(step.kind);
             if matches!(step.kind, StepKind::App(_)) {
@@ -95,11 +99,24 @@ impl Program {
                 });
             }
             first_row.push(rows.len());
+            if matches!(step.kind, StepKind::Replay(_)) {
+                for (key, mode) in unknown_writes(&merged, |key| !ids.contains_key(&key)) {
+                    let (pointer, bytes) = elsewhere(key);
+                    put_back.add(Row {
+                        pointer,
+                        bytes,
+                        mode,
+                    });
+                }
+            }
+            put_back.end_step();
         }
+        put_back.finish();
         Self {
             digest: plan_file::digest_of(&frozen.parts.plan),
             recomputed: frozen.parts.plan.recomputed(),
             tokens: vec![Token::default(); ops.len()],
+            put_back,
             frozen,
             keys,
             ids,
@@ -189,6 +206,15 @@ pub(super) fn fits(plan: &VerifiedPlan, score: &Score) -> bool {
     original(plan).ops.len() == score.ops().count()
 }
 
+/// What an op writes of the tensors that are `unknown` to a plan; of its accesses, each tensor once.
+pub(super) fn unknown_writes(
+    merged: &[(Key, Mode)],
+    unknown: impl Fn(Key) -> bool,
+) -> impl Iterator<Item = (Key, Mode)> {
+    let accesses = merged.iter().copied();
+    accesses.filter(move |(key, mode)| mode.writes() && unknown(*key))
+}
+
 /// An op that would run again after a tensor has changed that it uses and the plan does not know:
 /// the first, by its number.
 pub(super) fn stale(plan: &Plan, score: &Score, left_out: &dyn Fn(Key) -> bool) -> Option<usize> {
@@ -197,8 +223,12 @@ pub(super) fn stale(plan: &Plan, score: &Score, left_out: &dyn Fn(Key) -> bool) 
     for step in &plan.program.steps {
         match step.kind {
             StepKind::Replay(op) => {
-                let unknown = ops[op.index()].accesses.iter().map(|(key, _)| *key);
-                let unknown: Vec<Key> = unknown.filter(|key| left_out(*key)).collect();
+                // What it writes itself it may find as it is now.
+                let reads = ops[op.index()].merged().into_iter();
+                let reads = reads
+                    .filter(|(_, mode)| *mode == Mode::Read)
+                    .map(|(key, _)| key);
+                let unknown: Vec<Key> = reads.filter(|key| left_out(*key)).collect();
                 let changes = |(key, mode): &(Key, Mode)| mode.writes() && unknown.contains(key);
                 let since = &ops[op.index()..ran];
                 if since.iter().any(|op| op.accesses.iter().any(changes)) {

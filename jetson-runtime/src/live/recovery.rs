@@ -19,7 +19,8 @@ use vtensor::{Mode, OpIndex, StepKind, TensorId};
 use super::heap::Heap;
 use super::losses::Loss;
 use super::op::{Op, Row};
-use super::program::Program;
+use super::program::{Program, unknown_writes};
+use super::putback::PutBack;
 use super::registry::Registry;
 use super::replays::{Replayer, failed};
 use super::score::{Score, Spec, mode_of};
@@ -223,8 +224,19 @@ impl<'a> Recovery<'a> {
         };
         let rows: Vec<Row> = event.accesses.iter().map(row).collect();
         debug_assert_eq!(rows.len(), self.program.rows_of_step(step).len());
+        let mut put_back = PutBack::default();
+        for (key, mode) in unknown_writes(&merged, |key| !known(&key)) {
+            put_back.add(Row {
+                pointer: heap.pointer(key),
+                bytes: to_usize(heap.items[&key].asked),
+                mode,
+            });
+        }
+        put_back.end_step();
+        put_back.finish();
         compiler_fence(Ordering::SeqCst);
-        let ran = replayer(self.program.tokens[op.index()], &mut Op::new(&rows));
+        let token = self.program.tokens[op.index()];
+        let ran = put_back.around(0, || replayer(token, &mut Op::new(&rows)));
         compiler_fence(Ordering::SeqCst);
         match ran {
             Ok(()) => heap.note_writes(&list),

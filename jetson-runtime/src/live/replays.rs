@@ -145,8 +145,11 @@ fn run_again(
         let step = program.frozen.course.next_step;
         program.frozen.step_begin(OpIndex::from_index(step))?;
         let token = program.tokens[op.index()];
+        let mut put_back = std::mem::take(&mut program.put_back);
         let mut tensors = Op::new(program.rows_of_step(step));
-        replayer(token, &mut tensors).map_err(|reason| failed(score, op, reason))?;
+        let ran = put_back.around(step, || replayer(token, &mut tensors));
+        program.put_back = put_back;
+        ran.map_err(|reason| failed(score, op, reason))?;
         compiler_fence(Ordering::SeqCst);
         program.frozen.step_end()?;
     }

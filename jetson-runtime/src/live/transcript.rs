@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use lgm::trace::{self, Builder, OpSpec, Trace, TraceError};
 use vtensor::{Bytes, Mode};
 
+use super::program::unknown_writes;
+use super::putback::PUT_BACK_MAX;
 use super::registry::Registry;
 use super::score::{Event, OpEvent, Score, Spec};
 use super::tensor::Key;
@@ -47,8 +49,8 @@ struct Writer<'a> {
 
 impl Transcript {
     /// Writes a score down, but for tensors that are `left_out`. `durations_ns` has one entry for
-    /// each op. Ops in `once` may not run again whatever they say; nor may one that writes a tensor
-    /// that is left out, for it would write it twice.
+    /// each op. Ops in `once` may not run again whatever they say; nor may one that writes more of
+    /// tensors that are left out than can be put back.
     pub(super) fn new(
         score: &Score,
         registry: &Registry,
@@ -71,14 +73,18 @@ impl Transcript {
         let mut lists = writer.lists(score);
         let ops = score.ops().zip(&mut lists).zip(durations_ns);
         for (number, ((op, lists), &duration_ns)) in ops.enumerate() {
-            let twice = |(key, mode): &(Key, Mode)| mode.writes() && left_out(*key);
-            let replayable = op.replayable && !once.contains(&number);
+            let merged = op.merged();
+            let twice = unknown_writes(&merged, left_out);
+            let twice: u64 = twice
+                .filter_map(|(key, _)| Some(registry.spec(key)?.bytes))
+                .sum();
+            let replayable = op.replayable && !once.contains(&number) && twice <= PUT_BACK_MAX;
             writer.builder.op(&OpSpec {
                 reads: &lists.reads,
                 writes: &lists.writes,
                 allocs: &lists.allocs,
                 frees: &lists.frees,
-                replayable: Some(replayable && !op.accesses.iter().any(twice)),
+                replayable: Some(replayable),
                 durations_ns: &[duration_ns.max(1)],
                 ..OpSpec::new(&op.name, op.phase)
             });

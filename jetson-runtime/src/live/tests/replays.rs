@@ -248,8 +248,8 @@ fn ops_that_leave_other_bits_are_found_and_named() {
     assert_eq!(byte, [12], "checks change nothing");
 }
 
-/// A tensor that stays in the arena is not in the plan: an op that reads it may run again, one that
-/// changes it may not.
+/// A tensor that stays in the arena is not in the plan: an op that reads it may run again, and so
+/// may one that changes it, which is put back then.
 #[test]
 fn ops_run_again_beside_tensors_that_stay() {
     let mut app = app(Config {
@@ -274,5 +274,5 @@ fn ops_run_again_beside_tensors_that_stay() {
     }
     app.read_all();
     let after = app.replays.done.load(std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(before, after, "every layer changes the statistic");
+    assert!(after > before, "every layer changes the statistic");
 }
