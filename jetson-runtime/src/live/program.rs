@@ -206,7 +206,7 @@ pub(super) fn fits(plan: &VerifiedPlan, score: &Score) -> bool {
     original(plan).ops.len() == score.ops().count()
 }
 
-/// What an op writes of the tensors that are `unknown` to a plan; of its accesses, each tensor once.
+/// What an op, whose accesses name each tensor once, writes of those `unknown` to a plan.
 pub(super) fn unknown_writes(
     merged: &[(Key, Mode)],
     unknown: impl Fn(Key) -> bool,

@@ -1,4 +1,4 @@
-//! Tensors that a plan does not know and an op writes that runs again: saved before, put back after.
+//! Tensors that a plan does not know and an op writes that runs again: saved, then put back.
 //!
 //! In: for each step that runs an op again, where such tensors are. Guarantees: once the step is
 //! over they are as they were; nothing is allocated after [`PutBack::finish`].
