@@ -339,7 +339,7 @@ fn recomputing_alone_says_what_it_lacks() {
     assert!(error.to_string().contains("methods `both`"), "{error}");
 }
 
-/// Traces of odd shapes, pages and devices, at budgets from everything to the largest op: each plan is proven and
+/// Odd traces, pages and devices, at budgets down to a third of the peak: each plan is proven and
 /// right, and with both methods no slower than with one.
 #[test]
 fn both_methods_are_never_slower_than_one() {
