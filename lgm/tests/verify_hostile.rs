@@ -5,9 +5,14 @@ mod verify_common;
 use std::time::Instant;
 
 use fastrand::Rng;
+use lgm::plan::Plan;
+use lgm::planner::{Methods, Request, plan};
+use lgm::policy::Policy;
+use lgm::profile::Profiles;
 use lgm::program::{Home, Program, Step};
 use lgm::skeleton::{Access, Op, Skeleton, Tensor};
-use lgm::verify::{Rule, verify};
+use lgm::synthetic::{Shape, training_step};
+use lgm::verify::{Rule, verify, verify_plan};
 use serde_json::Value;
 use vtensor::{
     Bytes, In, Mode, OpIndex, Out, PageBytes, PageRun, PieceRun, Place, StepCounts, StepKind,
@@ -108,6 +113,70 @@ fn garbled_tables_get_a_verdict() {
     }
     assert!(read > 10_000 && accepted < read, "{accepted} of {read}");
     println!("{read} garbled tables, {accepted} accepted");
+}
+
+/// Plans that run ops again: the tables of lives and of the application's iteration too.
+#[test]
+fn garbled_replays_get_a_verdict() {
+    let profiles = Profiles::builtin();
+    let profile = profiles.get("agx_orin").expect("built in");
+    let (mut read, mut accepted, mut by_v13) = (0, 0, 0);
+    for seed in 0..20 {
+        let shape = Shape {
+            bytes_min: 1 << 16,
+            bytes_max: 1 << 20,
+            ..Shape::SMALL
+        };
+        let trace = training_step(seed, &shape);
+        let mut skeleton = trace.skeleton(&trace.devices()[0]).expect("sound");
+        skeleton.ops.iter_mut().for_each(|op| op.replayable = true);
+        let peak = skeleton.live_bytes().into_iter().max().expect("ops");
+        let planned = plan(&Request {
+            skeleton: &skeleton,
+            profile,
+            budget: Bytes(peak / 10 * 8),
+            policy: Policy::Vtensor,
+            methods: Methods::Recompute,
+            page: Some(PageBytes::MIN),
+            trace_digest: [0; 32],
+            model: "",
+        });
+        let Some(plan) = planned.ok().map(|p| p.plan).filter(|p| p.replays.is_some()) else {
+            continue;
+        };
+        let whole = serde_json::to_value(&plan).expect("plain data");
+        for round in 0..500 {
+            let mut rng = Rng::with_seed(seed * 1000 + round);
+            let mut garbled = whole.clone();
+            for _ in 0..rng.usize(1..=3) {
+                let part = *rng
+                    .choice(&["replays", "replays", "skeleton", "program"])
+                    .expect("some");
+                if part == "program" && rng.bool() {
+                    garble(&mut garbled[part]["steps"], &mut rng);
+                } else {
+                    garble(&mut garbled[part], &mut rng);
+                }
+            }
+            let Ok(garbled) = serde_json::from_value::<Plan>(garbled) else {
+                continue;
+            };
+            read += 1;
+            match verify_plan(&garbled) {
+                Ok(_) => {
+                    // What follows a proof counts on it.
+                    let _ = (garbled.recompute_ns(), garbled.recomputed());
+                    accepted += 1;
+                }
+                Err(violation) => by_v13 += usize::from(violation.rule == Rule::V13),
+            }
+        }
+    }
+    println!("{read} garbled plans, {accepted} accepted, {by_v13} by V13");
+    assert!(
+        read > 1000 && accepted < read / 2 && by_v13 > 300,
+        "{read} {accepted} {by_v13}"
+    );
 }
 
 fn index(row: usize) -> u32 {

@@ -7,7 +7,8 @@
 //!
 //! Guarantees: with both methods no plan is slower than that of swapping alone. It is made too,
 //! unless the grid makes it out to be much slower: local search and other layouts have never made
-//! up for so much.
+//! up for so much. Nor is one slower than that of recomputing alone, which is made too wherever
+//! its steps take less time than the best by then.
 
 use std::collections::BTreeMap;
 
@@ -43,10 +44,20 @@ pub(super) fn both(
     page: PageBytes,
     tricks: Tricks,
 ) -> Result<Mixed, PlanError> {
-    let compute_ns = request.skeleton.compute_ns();
+    let best = mixture(request, page, tricks);
+    let below_ns = time_of(best.as_ref().ok());
+    if below_ns <= good_ns(request) {
+        return best;
+    }
+    // Where nothing moves, nothing waits: that may be what the grid did not see.
+    unmoved(request, page, tricks, fills(request), below_ns).or(best)
+}
+
+/// The fastest of what the grid makes out to be promising, and of swapping alone.
+fn mixture(request: &Request<'_>, page: PageBytes, tricks: Tricks) -> Result<Mixed, PlanError> {
     let alone = paged::probe(request, page, tricks);
     let mut best: Option<Mixed> = None;
-    if alone.is_none_or(|ns| ns > compute_ns + compute_ns / 1000 * GOOD) {
+    if alone.is_none_or(|ns| ns > good_ns(request)) {
         for (ns, given) in promising(request, page, tricks) {
             let below_ns = time_of(best.as_ref());
             if ns / 100 * BETTER >= below_ns || alone.is_some_and(|alone| ns > alone) {
@@ -66,6 +77,12 @@ pub(super) fn both(
         }
         (None, _) => by_policy(request, page, tricks, u64::MAX).map(|own| (own, None)),
     }
+}
+
+/// What takes no longer is good enough.
+fn good_ns(request: &Request<'_>) -> u64 {
+    let compute_ns = request.skeleton.compute_ns();
+    compute_ns + compute_ns / 1000 * GOOD
 }
 
 fn time_of(best: Option<&Mixed>) -> u64 {
@@ -116,14 +133,19 @@ pub(super) fn recompute(
     page: PageBytes,
     tricks: Tricks,
 ) -> Result<Mixed, PlanError> {
+    unmoved(request, page, tricks, fills(request), u64::MAX)
+}
+
+/// What is given up so that the rest fills the budget to some extent, from the most to the least.
+fn fills<'a>(request: &Request<'a>) -> impl Iterator<Item = Given> + use<'a> {
     let history = History::new(request.skeleton);
-    let choices = FILLS.iter().map(|fill| {
-        let budget = request.budget.0 / 100 * fill;
+    let budget = request.budget.0;
+    FILLS.into_iter().map(move |fill| {
+        let budget = budget / 100 * fill;
         let mut path = trajectory(&history, budget);
         let last = path.pop().expect("it begins with nothing given up");
         last.pruned(&history, budget)
-    });
-    unmoved(request, page, tricks, choices)
+    })
 }
 
 /// Plans as checkpointing practice does.
@@ -138,23 +160,28 @@ pub(super) fn checkpoint(
     };
     let history = History::new(request.skeleton);
     let choices = segments(&history, request.budget.0);
-    unmoved(&request, page, tricks, choices)
+    unmoved(&request, page, tricks, choices, u64::MAX)
 }
 
-/// The plan of the first choice with which nothing has to move.
+/// The plan of the first choice with which nothing has to move, if it takes less than `below_ns`.
+/// Choices come in the order of what they compute again.
 fn unmoved(
     request: &Request<'_>,
     page: PageBytes,
     tricks: Tricks,
     choices: impl IntoIterator<Item = Given>,
+    below_ns: u64,
 ) -> Result<Mixed, PlanError> {
     let mut least = u64::MAX;
     for given in choices {
         least = least.min(given.memory.peak);
+        if given.script.steps.compute_ns() >= below_ns {
+            break;
+        }
         if given.memory.peak > request.budget.0 {
             continue;
         }
-        let found = by_policy(&given.as_asked(request), page, tricks, u64::MAX)?;
+        let found = by_policy(&given.as_asked(request), page, tricks, below_ns)?;
         if found.program.outs.is_empty() && found.program.ins.is_empty() {
             let script = (!given.rows.is_empty()).then_some(given.script);
             return Ok((found, script));

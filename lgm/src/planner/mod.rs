@@ -126,9 +126,14 @@ fn by_policy(
         paged::plan(request, page, tricks, below_ns)
     };
     match request.policy {
-        Policy::Vtensor if tricks.packed => {
-            found.map(|found| portfolio::or_packed(request, page, found))
-        }
+        Policy::Vtensor if tricks.packed => match found {
+            Ok(found) => Ok(portfolio::or_packed(request, page, found)),
+            // On pages there may be none that is so fast.
+            Err(_) if below_ns < u64::MAX => {
+                found.or_else(|error| portfolio::packed(request, page, below_ns).ok_or(error))
+            }
+            Err(error) => Err(error),
+        },
         Policy::Portfolio if tricks.seeds => portfolio::improve(request, page, found),
         _ => found,
     }

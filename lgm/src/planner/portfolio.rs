@@ -20,14 +20,22 @@ const PAGES_FEW: u64 = 400;
 
 /// The faster one of what is there and of whole tensors in a contiguous arena.
 pub(super) fn or_packed(request: &Request<'_>, page: PageBytes, own: Found) -> Found {
-    if request.budget.0 / page.get() >= PAGES_FEW || own.iteration_ns() <= good_ns(request) {
+    if own.iteration_ns() <= good_ns(request) {
         return own;
+    }
+    packed(request, page, own.iteration_ns()).unwrap_or(own)
+}
+
+/// Whole tensors in a contiguous arena, if the budget is few pages and that is below `below_ns`.
+pub(super) fn packed(request: &Request<'_>, page: PageBytes, below_ns: u64) -> Option<Found> {
+    if request.budget.0 / page.get() >= PAGES_FEW {
+        return None;
     }
     let request = Request {
         policy: Policy::Whole,
         ..*request
     };
-    contiguous::plan(&request, page, own.iteration_ns()).unwrap_or(own)
+    contiguous::plan(&request, page, below_ns).ok()
 }
 
 /// What takes no longer is good enough.
