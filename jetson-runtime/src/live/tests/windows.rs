@@ -101,8 +101,8 @@ impl Holder {
 
 #[test]
 fn pointers_stay_good_while_pages_move() {
-    // As many pages beside the weight, whatever their size.
-    let budget = (105 + 10_000_u64.div_ceil(unit())) * unit();
+    // The weight takes several small pages and a part of a large one.
+    let budget = if unit() == 4096 { 108 } else { 100 } * unit();
     for spill in [Spill::Ram, Spill::File(disk())] {
         let mut holder = Holder::new(Config {
             spill,
