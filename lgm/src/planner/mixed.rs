@@ -10,6 +10,7 @@
 //! up for so much. Nor is one slower than that of recomputing alone, which is made too wherever
 //! its steps take less time than the best by then.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use vtensor::{Bytes, PageBytes};
@@ -44,21 +45,23 @@ pub(super) fn both(
     page: PageBytes,
     tricks: Tricks,
 ) -> Result<Mixed, PlanError> {
-    let best = mixture(request, page, tricks);
+    let paths = Paths::new(request);
+    let best = mixture(&paths, page, tricks);
     let below_ns = time_of(best.as_ref().ok());
     if below_ns <= good_ns(request) {
         return best;
     }
     // Where nothing moves, nothing waits: that may be what the grid did not see.
-    unmoved(request, page, tricks, fills(request), below_ns).or(best)
+    unmoved(request, page, tricks, paths.ends(), below_ns).or(best)
 }
 
 /// The fastest of what the grid makes out to be promising, and of swapping alone.
-fn mixture(request: &Request<'_>, page: PageBytes, tricks: Tricks) -> Result<Mixed, PlanError> {
+fn mixture(paths: &Paths<'_>, page: PageBytes, tricks: Tricks) -> Result<Mixed, PlanError> {
+    let request = paths.request;
     let alone = paged::probe(request, page, tricks);
     let mut best: Option<Mixed> = None;
     if alone.is_none_or(|ns| ns > good_ns(request)) {
-        for (ns, given) in promising(request, page, tricks) {
+        for (ns, given) in promising(paths, page, tricks) {
             let below_ns = time_of(best.as_ref());
             if ns / 100 * BETTER >= below_ns || alone.is_some_and(|alone| ns > alone) {
                 break;
@@ -94,10 +97,8 @@ fn time_of(best: Option<&Mixed>) -> u64 {
 /// Along the path the time falls as long as copies are waited for, and rises with what runs again
 /// once they are not. So some are tried whose excess halves each time, then those between the best
 /// and its neighbours.
-fn promising(request: &Request<'_>, page: PageBytes, tricks: Tricks) -> Vec<(u64, Given)> {
-    let history = History::new(request.skeleton);
-    let budget = request.budget.0 / 100 * FILLS[0];
-    let path = trajectory(&history, budget);
+fn promising(paths: &Paths<'_>, page: PageBytes, tricks: Tricks) -> Vec<(u64, Given)> {
+    let (path, request) = (paths.first(), paths.request);
     let mut tried: BTreeMap<usize, u64> = BTreeMap::new();
     let attempt = |at: usize, tried: &mut BTreeMap<usize, u64>| {
         if at > 0 && !tried.contains_key(&at) {
@@ -123,7 +124,7 @@ fn promising(request: &Request<'_>, page: PageBytes, tricks: Tricks) -> Vec<(u64
     let mut fastest: Vec<(u64, usize)> = tried.iter().map(|(&at, &took)| (took, at)).collect();
     fastest.sort_unstable();
     let fastest = fastest.into_iter().take(PLANNED_MAX);
-    let pruned = fastest.map(|(ns, at)| (ns, path[at].clone().pruned(&history, budget)));
+    let pruned = fastest.map(|(ns, at)| (ns, paths.pruned(&path[at], FILLS[0])));
     pruned.collect()
 }
 
@@ -133,19 +134,54 @@ pub(super) fn recompute(
     page: PageBytes,
     tricks: Tricks,
 ) -> Result<Mixed, PlanError> {
-    unmoved(request, page, tricks, fills(request), u64::MAX)
+    unmoved(request, page, tricks, Paths::new(request).ends(), u64::MAX)
 }
 
-/// What is given up so that the rest fills the budget to some extent, from the most to the least.
-fn fills<'a>(request: &Request<'a>) -> impl Iterator<Item = Given> + use<'a> {
-    let history = History::new(request.skeleton);
-    let budget = request.budget.0;
-    FILLS.into_iter().map(move |fill| {
-        let budget = budget / 100 * fill;
-        let mut path = trajectory(&history, budget);
-        let last = path.pop().expect("it begins with nothing given up");
-        last.pruned(&history, budget)
-    })
+/// Paths from nothing given up to as much as some part of the budget asks for.
+struct Paths<'a> {
+    request: &'a Request<'a>,
+    history: History<'a>,
+    /// The one to the largest part, which several ask for.
+    first: OnceCell<Vec<Given>>,
+}
+
+impl<'a> Paths<'a> {
+    fn new(request: &'a Request<'a>) -> Self {
+        Self {
+            request,
+            history: History::new(request.skeleton),
+            first: OnceCell::new(),
+        }
+    }
+
+    fn first(&self) -> &[Given] {
+        self.first
+            .get_or_init(|| trajectory(&self.history, self.budget(FILLS[0])))
+    }
+
+    fn budget(&self, fill: u64) -> u64 {
+        self.request.budget.0 / 100 * fill
+    }
+
+    fn pruned(&self, given: &Given, fill: u64) -> Given {
+        given.clone().pruned(&self.history, self.budget(fill))
+    }
+
+    /// Where paths end, from the largest part of the budget to the smallest.
+    fn ends(&self) -> impl Iterator<Item = Given> {
+        FILLS.into_iter().map(|fill| {
+            let own;
+            let path = match fill == FILLS[0] {
+                true => self.first(),
+                false => {
+                    own = trajectory(&self.history, self.budget(fill));
+                    &own
+                }
+            };
+            let last = path.last().expect("it begins with nothing given up");
+            self.pruned(last, fill)
+        })
+    }
 }
 
 /// Plans as checkpointing practice does.

@@ -33,12 +33,8 @@ pub struct Given {
 /// The first gives nothing up.
 #[must_use]
 pub fn trajectory(history: &History<'_>, budget: u64) -> Vec<Given> {
-    let nothing = rewrite(history, []).expect("nothing is made again");
-    let mut path = vec![Given {
-        memory: nothing.memory(budget),
-        script: nothing,
-        rows: BTreeSet::new(),
-    }];
+    let nothing = Given::of(history, BTreeSet::new(), budget);
+    let mut path = vec![nothing.expect("nothing is made again")];
     let mut work = WORK_MAX;
     let mut heap = BinaryHeap::from(candidates(history, budget));
     while let Some(best) = heap.pop() {
@@ -69,6 +65,17 @@ pub fn trajectory(history: &History<'_>, budget: u64) -> Vec<Given> {
 }
 
 impl Given {
+    /// What follows from giving up the contents that some accesses read; `None` if one of them
+    /// cannot be made again.
+    pub(super) fn of(history: &History<'_>, rows: BTreeSet<usize>, budget: u64) -> Option<Self> {
+        let script = rewrite(history, rows.iter().copied())?;
+        Some(Self {
+            memory: script.memory(budget),
+            script,
+            rows,
+        })
+    }
+
     /// The same, and one content more.
     fn and(
         &self,
@@ -85,12 +92,7 @@ impl Given {
         *work -= size;
         let mut rows = self.rows.clone();
         rows.insert(row);
-        let script = rewrite(history, rows.iter().copied())?;
-        Some(Self {
-            memory: script.memory(budget),
-            script,
-            rows,
-        })
+        Self::of(history, rows, budget)
     }
 
     /// Excess taken away for the compute that it takes, compared with what was there before.
@@ -108,17 +110,12 @@ impl Given {
         for row in best.rows.clone() {
             let mut rows = best.rows.clone();
             rows.remove(&row);
-            let Some(script) = rewrite(history, rows.iter().copied()) else {
+            let Some(less) = Self::of(history, rows, budget) else {
                 continue;
             };
-            let memory = script.memory(budget);
-            let cheaper = script.recompute_ns() < best.script.recompute_ns();
-            if memory.excess <= best.memory.excess && cheaper {
-                best = Self {
-                    rows,
-                    script,
-                    memory,
-                };
+            let cheaper = less.script.recompute_ns() < best.script.recompute_ns();
+            if less.memory.excess <= best.memory.excess && cheaper {
+                best = less;
             }
         }
         best

@@ -40,14 +40,9 @@ pub fn segments(history: &History<'_>, budget: u64) -> Vec<Given> {
         choices.insert(inside.union(&cheap).copied().collect());
         choices.insert(inside);
     }
-    let given = choices.into_iter().filter_map(|rows| {
-        let script = rewrite(history, rows.iter().copied())?;
-        Some(Given {
-            memory: script.memory(budget),
-            script,
-            rows,
-        })
-    });
+    let given = choices
+        .into_iter()
+        .filter_map(|rows| Given::of(history, rows, budget));
     let mut given: Vec<Given> = given.collect();
     given.sort_by_key(|given| given.script.recompute_ns());
     given
