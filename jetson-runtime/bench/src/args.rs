@@ -289,9 +289,9 @@ pub struct ReplayArgs {
     pub link_gbps: Option<f64>,
 }
 
-/// Arguments of `smallest`.
+/// Training steps, and devices that they are planned for.
 #[derive(Clone, Debug, Args)]
-pub struct SmallestArgs {
+pub struct TracesArgs {
     /// Recorded training steps: JSON, plain or gzip'ed; or the name of the built-in one,
     /// resnet50_b32_sgdm
     #[arg(value_name = "TRACES", required = true)]
@@ -299,6 +299,17 @@ pub struct SmallestArgs {
     /// Devices, separated by commas [default: all that a trace has durations for]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub device: Vec<String>,
+    /// A JSON file with device profiles, used instead of the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub devices: Option<PathBuf>,
+}
+
+/// Arguments of `smallest`.
+#[derive(Clone, Debug, Args)]
+pub struct SmallestArgs {
+    /// Which training steps, on which devices.
+    #[command(flatten)]
+    pub steps: TracesArgs,
     /// How much longer than without a limit a step may take, as 20%
     #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = value::share)]
     pub slowdown: f64,
@@ -310,21 +321,14 @@ pub struct SmallestArgs {
         default_value = "swap,recompute,both"
     )]
     pub methods: Vec<Methods>,
-    /// A JSON file with device profiles, used instead of the built-in ones
-    #[arg(long, value_name = "FILE")]
-    pub devices: Option<PathBuf>,
 }
 
 /// Arguments of `compare`.
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
-    /// Recorded training steps: JSON, plain or gzip'ed; or the name of the built-in one,
-    /// resnet50_b32_sgdm
-    #[arg(value_name = "TRACES", required = true)]
-    pub traces: Vec<PathBuf>,
-    /// Devices, separated by commas [default: all that a trace has durations for]
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub device: Vec<String>,
+    /// Which training steps, on which devices.
+    #[command(flatten)]
+    pub steps: TracesArgs,
     /// Budgets, separated by commas: shares of a trace's peak, as 50%, or amounts, as 96MiB
     #[arg(
         long,
@@ -348,9 +352,6 @@ pub struct CompareArgs {
     /// The page size [default: the device's, or a smaller one where an op would not fit]
     #[arg(long, value_name = "BYTES", value_parser = value::page_bytes)]
     pub page_bytes: Option<PageBytes>,
-    /// A JSON file with device profiles, used instead of the built-in ones
-    #[arg(long, value_name = "FILE")]
-    pub devices: Option<PathBuf>,
     /// Write all cells to this file, as CSV
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,

@@ -97,6 +97,23 @@ pub fn profiles(path: Option<&Path>) -> Result<Profiles, BenchError> {
     Ok(Profiles::read(file)?)
 }
 
+/// The profiles of the named devices; without names, of all that a trace has durations for.
+///
+/// # Errors
+/// If a device is unknown.
+pub fn chosen<'a>(
+    profiles: &'a Profiles,
+    names: &[String],
+    trace: &Trace,
+) -> Result<Vec<&'a Profile>, BenchError> {
+    if names.is_empty() {
+        let known = |profile: &&Profile| trace.devices().contains(&profile.name);
+        return Ok(profiles.iter().filter(known).collect());
+    }
+    let named = names.iter().map(|name| Ok(profiles.get(name)?));
+    named.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

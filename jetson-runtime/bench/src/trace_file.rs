@@ -35,9 +35,29 @@ pub fn open(path: &Path) -> Result<Trace, BenchError> {
     trace.map_err(|source| BenchError::Trace { name, source })
 }
 
+/// The name of a trace: that of its file, without what all of them end with.
+pub(crate) fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    let name = name.to_string_lossy();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    name.strip_suffix(".json").unwrap_or(name).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn traces_are_named_by_their_files() {
+        for (path, name) in [
+            ("traces/vgg16_b32_sgdm.json.gz", "vgg16_b32_sgdm"),
+            ("step.json", "step"),
+            ("/a/b.c", "b.c"),
+            (BUNDLED, BUNDLED),
+        ] {
+            assert_eq!(name_of(Path::new(path)), name);
+        }
+    }
 
     #[test]
     fn the_built_in_trace_is_sound() {

@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::report::to_json;
 
 pub(super) fn run(args: &CompareArgs, json: bool) -> Result<Answer, BenchError> {
-    let profiles: Profiles = inputs::profiles(args.devices.as_deref())?;
+    let profiles: Profiles = inputs::profiles(args.steps.devices.as_deref())?;
     let mut policies = distinct(&args.policy);
     if policies.is_empty() {
         // Without a limit there is nothing to compare: it is what ratios are over.
@@ -29,12 +29,12 @@ pub(super) fn run(args: &CompareArgs, json: bool) -> Result<Answer, BenchError> 
     });
     let budgets = distinct(&args.budget);
     let selection = Selection {
-        devices: &distinct(&args.device),
+        devices: &distinct(&args.steps.device),
         budgets: &budgets,
         planners: &planners.collect::<Vec<_>>(),
         page: args.page_bytes,
     };
-    let matrix = Matrix::read(&distinct(&args.traces), &profiles, selection)?;
+    let matrix = Matrix::read(&distinct(&args.steps.traces), &profiles, selection)?;
     let bar = Progress::new("planning and proving", matrix.len() as u64, !json);
     let cells = matrix.run(&|| bar.advance());
     drop(bar);

@@ -7,7 +7,6 @@ use vtensor::Bytes;
 
 use crate::args::SmallestArgs;
 use crate::commands::Answer;
-use crate::compare::name_of;
 use crate::cores::on_all_cores;
 use crate::error::BenchError;
 use crate::inputs;
@@ -25,27 +24,16 @@ struct Answers {
 }
 
 pub(super) fn run(args: &SmallestArgs, json: bool) -> Result<Answer, BenchError> {
-    let profiles = inputs::profiles(args.devices.as_deref())?;
+    let profiles = inputs::profiles(args.steps.devices.as_deref())?;
     let mut cases = Vec::new();
-    for path in &args.traces {
+    for path in &args.steps.traces {
         let trace = trace_file::open(path)?;
-        let chosen: Vec<_> = match args.device.is_empty() {
-            true => {
-                let known = profiles
-                    .iter()
-                    .filter(|p| trace.devices().contains(&p.name));
-                known.collect()
-            }
-            false => {
-                let named = args.device.iter().map(|name| profiles.get(name));
-                named.collect::<Result<_, _>>()?
-            }
-        };
+        let chosen = inputs::chosen(&profiles, &args.steps.device, &trace)?;
         for profile in chosen {
             let skeleton = trace.skeleton(&profile.name);
             let name = path.display().to_string();
             let skeleton = skeleton.map_err(|source| BenchError::Trace { name, source })?;
-            cases.push((name_of(path), trace.clone(), skeleton, profile));
+            cases.push((trace_file::name_of(path), trace.clone(), skeleton, profile));
         }
     }
     let each = args.methods.len();

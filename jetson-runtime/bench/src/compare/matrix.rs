@@ -20,6 +20,7 @@ use super::cell::{Cell, Skipped, label};
 use super::fluid::fluid_bound;
 use crate::cores::on_all_cores;
 use crate::error::BenchError;
+use crate::inputs;
 use crate::planning;
 use crate::report::PlanReport;
 use crate::trace_file;
@@ -77,7 +78,7 @@ impl<'a> Matrix<'a> {
         };
         for path in paths {
             let trace = trace_file::open(path.as_ref())?;
-            matrix.add(name_of(path.as_ref()), trace, profiles)?;
+            matrix.add(trace_file::name_of(path.as_ref()), trace, profiles)?;
         }
         Ok(matrix)
     }
@@ -100,14 +101,7 @@ impl<'a> Matrix<'a> {
                 budgets.push((fraction, budget));
             }
         }
-        let mut chosen = Vec::new();
-        for device in self.selection.devices {
-            chosen.push(profiles.get(device)?);
-        }
-        if chosen.is_empty() {
-            let known = |profile: &&Profile| trace.devices().contains(&profile.name);
-            chosen.extend(profiles.iter().filter(known));
-        }
+        let chosen = inputs::chosen(profiles, self.selection.devices, &trace)?;
         for profile in chosen {
             let skeleton = trace.skeleton(&profile.name);
             let skeleton = skeleton.map_err(|source| BenchError::Trace {
@@ -211,30 +205,5 @@ impl<'a> Matrix<'a> {
             }
         }
         cell
-    }
-}
-
-/// The name of a trace: that of its file, without what all of them end with.
-pub(crate) fn name_of(path: &Path) -> String {
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    let name = name.to_string_lossy();
-    let name = name.strip_suffix(".gz").unwrap_or(&name);
-    name.strip_suffix(".json").unwrap_or(name).into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn traces_are_named_by_their_files() {
-        for (path, name) in [
-            ("traces/vgg16_b32_sgdm.json.gz", "vgg16_b32_sgdm"),
-            ("step.json", "step"),
-            ("/a/b.c", "b.c"),
-            (trace_file::BUNDLED, trace_file::BUNDLED),
-        ] {
-            assert_eq!(name_of(Path::new(path)), name);
-        }
     }
 }

@@ -23,7 +23,6 @@ mod table;
 pub use cell::{Cell, Skipped};
 pub use contiguity::Contiguity;
 pub use csv::csv;
-pub(crate) use matrix::name_of;
 pub use matrix::{Matrix, Selection};
 pub use plot::svg;
 pub use summary::{Over, Rival, Summary};
