@@ -57,13 +57,16 @@ impl Replays {
         step: &'a [Access],
     ) -> impl Iterator<Item = (usize, usize)> + 'a {
         let own = self.original.accesses_of(op);
-        let changed = own
-            .iter()
-            .zip(step)
-            .enumerate()
-            .filter(|(_, (own, now))| own.mode == Mode::ReadWrite && now.mode == Mode::Write);
+        let pairs = own.iter().zip(step).enumerate();
+        let changed = pairs.filter(|(_, (own, now))| is_scratch(own, now));
         changed.zip(own.len()..).map(|((to, _), from)| (to, from))
     }
+}
+
+/// Whether an op that runs again finds scratch where it changed a tensor at first.
+#[must_use]
+pub fn is_scratch(own: &Access, now: &Access) -> bool {
+    (own.mode, now.mode) == (Mode::ReadWrite, Mode::Write)
 }
 
 impl Plan {

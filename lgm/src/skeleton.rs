@@ -81,6 +81,21 @@ impl Skeleton {
         &self.tensors[id.index()]
     }
 
+    /// For each access, the version of its tensor before and behind it: how often the iteration has
+    /// written it by then.
+    #[must_use]
+    pub fn versions(&self) -> Vec<(u32, u32)> {
+        let mut last = vec![0_u32; self.tensors.len()];
+        let accesses = self.accesses.iter();
+        let versions = accesses.map(|access| {
+            let last = &mut last[access.tensor.index()];
+            let before = *last;
+            *last += u32::from(access.mode.writes());
+            (before, *last)
+        });
+        versions.collect()
+    }
+
     /// The time of all ops, one after the other, in nanoseconds.
     #[must_use]
     pub fn compute_ns(&self) -> u64 {

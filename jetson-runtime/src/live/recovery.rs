@@ -11,7 +11,7 @@
 use std::ptr;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use lgm::plan::Replays;
+use lgm::plan::{Replays, is_scratch};
 use lgm::skeleton::Access;
 use tracing::warn;
 use vtensor::{Mode, OpIndex, StepKind, TensorId};
@@ -76,7 +76,7 @@ impl<'a> Recovery<'a> {
             keys: keys.collect(),
             holds: vec![None; replays.lives.len()],
             present: vec![Some(0); tensors.len()],
-            versions: versions(replays),
+            versions: replays.original.versions(),
             left: Vec::new(),
         };
         for (row, tensor) in replays.original.tensors.iter().enumerate() {
@@ -286,22 +286,4 @@ impl<'a> Recovery<'a> {
 fn temporary(life: usize) -> Key {
     let life = u32::try_from(life).expect("tensors are counted in u32");
     Key::transient(u32::MAX - life)
-}
-
-/// Whether an op that runs again finds scratch where it changed a tensor.
-fn is_scratch(own: &Access, now: &Access) -> bool {
-    (own.mode, now.mode) == (Mode::ReadWrite, Mode::Write)
-}
-
-/// For each access of the application, the version before and behind it.
-fn versions(replays: &Replays) -> Vec<(u32, u32)> {
-    let mut last = vec![0_u32; replays.original.tensors.len()];
-    let accesses = replays.original.accesses.iter();
-    let versions = accesses.map(|access| {
-        let last = &mut last[access.tensor.index()];
-        let before = *last;
-        *last += u32::from(access.mode.writes());
-        (before, *last)
-    });
-    versions.collect()
 }

@@ -40,7 +40,7 @@ pub(super) fn check(replays: &Replays, steps: &Skeleton, program: &Program) -> V
     let mut walk = Walk {
         replays,
         steps,
-        versions: versions(original),
+        versions: original.versions(),
         holds: vec![None; steps.tensors.len()],
         next_op: 0,
     };
@@ -95,19 +95,6 @@ fn lives(replays: &Replays, steps: &Skeleton) -> Verdict {
         }
     }
     Ok(())
-}
-
-/// For each access of the application, the version before and after it.
-fn versions(original: &Skeleton) -> Vec<(u32, u32)> {
-    let mut last = vec![0_u32; original.tensors.len()];
-    let accesses = original.accesses.iter();
-    let versions = accesses.map(|access| {
-        let last = &mut last[access.tensor.index()];
-        let before = *last;
-        *last += u32::from(access.mode.writes());
-        (before, *last)
-    });
-    versions.collect()
 }
 
 struct Walk<'a> {
