@@ -11,18 +11,18 @@ use nix::errno::Errno;
 
 use super::BLOCK_BYTES;
 use super::buffers::Buffers;
-use super::disk::{Disk, Request};
+use super::disk::{Disk, Ended, Request};
 use super::file::SpillFile;
-use super::options::{IoPath, REQUEST_BYTES, StorageOptions};
+use super::options::{IoPath, StorageOptions};
 use super::plain::Plain;
 use super::seals::Seals;
 use super::uring::Uring;
 use crate::error::RuntimeError;
 use crate::scale::to_usize;
 
-/// Requests in flight at most.
-const DEPTH_MAX: usize = 64;
 const BLOCK: u64 = BLOCK_BYTES as u64;
+/// Buffers for each request in flight: while some are on their way, others are sealed or opened.
+const BUFFERS_EACH: usize = 2;
 
 /// A copy that failed, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +39,27 @@ impl From<Errno> for TransferError {
     }
 }
 
+/// What a buffer is busy with. A part is named by the bytes of the copy before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Free,
+    /// A request is in flight for it.
+    Flying(usize),
+    /// It waits for a request, or for being opened.
+    Waiting(usize),
+}
+
 /// One user of a file.
 pub(crate) struct Channel {
     // Ends before the buffers that its requests use.
     disk: Box<dyn Disk>,
     buffers: Buffers,
     seals: Arc<Seals>,
-    /// What each buffer is busy with: bytes of the copy before its part.
-    parts: Vec<Option<u64>>,
+    /// By buffer.
+    work: Vec<Work>,
+    /// Requests in flight now, and at most.
+    flying: usize,
+    depth: usize,
     /// The size of the file.
     bytes: u64,
 }
@@ -58,44 +71,28 @@ impl Channel {
         seals: &Arc<Seals>,
         options: &StorageOptions,
     ) -> Result<Self, RuntimeError> {
-        let request = options.request_bytes.unwrap_or(REQUEST_BYTES) as usize;
-        let request = (request / BLOCK_BYTES).max(1) * BLOCK_BYTES;
-        let depth = (options.depth as usize).clamp(1, DEPTH_MAX);
-        let buffers = Buffers::new(depth, request)
+        let depth = options.in_flight();
+        let buffers = Buffers::new(BUFFERS_EACH * depth, options.request())
             .map_err(RuntimeError::system("take buffers for the spill file"))?;
-        let handle = || {
-            let copy = file.file.try_clone();
-            copy.map_err(|error| RuntimeError::System {
-                what: "open the spill file once more",
-                errno: Errno::from_raw(error.raw_os_error().unwrap_or(0)),
-            })
-        };
-        let disk: Box<dyn Disk> = match options.path {
-            IoPath::Plain => Box::new(Plain::new(handle()?, depth)),
-            IoPath::Uring => Box::new(
-                Uring::new(handle()?, &buffers)
-                    .map_err(RuntimeError::system("set up io_uring for the spill file"))?,
-            ),
-            IoPath::Auto => match Uring::new(handle()?, &buffers) {
-                Ok(uring) => Box::new(uring),
-                Err(_) => Box::new(Plain::new(handle()?, depth)),
-            },
-        };
-        Ok(Self::on(disk, buffers, seals, file.bytes()))
+        let disk = disk(file, options, &buffers)?;
+        Ok(Self::on(disk, buffers, depth, seals, file.bytes()))
     }
 
     pub(super) fn on(
         disk: Box<dyn Disk>,
         buffers: Buffers,
+        depth: usize,
         seals: &Arc<Seals>,
         bytes: u64,
     ) -> Self {
-        let parts = vec![None; buffers.count()];
+        let work = vec![Work::Free; buffers.count()];
         Self {
             disk,
             buffers,
             seals: Arc::clone(seals),
-            parts,
+            work,
+            flying: 0,
+            depth,
             bytes,
         }
     }
@@ -112,27 +109,35 @@ impl Channel {
         bytes: usize,
     ) -> Result<(), TransferError> {
         self.check(slot, bytes);
-        let mut done = 0;
-        let mut failed = None;
-        while done < bytes && failed.is_none() {
-            let Some(index) = self.free() else {
-                failed = self.finish(|_, _, _| Ok(())).err();
-                continue;
-            };
-            let part = (bytes - done).min(self.buffers.bytes());
-            let padded = part.next_multiple_of(BLOCK_BYTES);
-            let buffer = self.buffers.slice(index, padded);
-            // SAFETY: `done` is below `bytes`.
-            let from = unsafe { source.add(done) };
-            // SAFETY: the caller vouches for the source; the buffer is as long, and another memory.
-            unsafe { ptr::copy_nonoverlapping(from.as_ptr(), buffer.as_mut_ptr(), part) };
-            buffer[part..].fill(0);
-            let offset = slot + done as u64;
-            self.seals.seal(offset / BLOCK, buffer);
-            self.start(index, true, padded, offset, done);
-            done += part;
+        let mut sealed = 0;
+        loop {
+            // The disk first: it shall not wait for a core.
+            while let Some(ended) = self.disk.poll() {
+                self.end(ended, false)?;
+            }
+            if self.flying < self.depth
+                && let Some((index, before)) = self.waiting()
+            {
+                self.start(index, true, slot, before, bytes);
+            } else if sealed < bytes
+                && let Some(index) = self.free()
+            {
+                let part = (bytes - sealed).min(self.buffers.bytes());
+                let buffer = (self.buffers).slice(index, part.next_multiple_of(BLOCK_BYTES));
+                // SAFETY: `sealed` is below `bytes`.
+                let from = unsafe { source.add(sealed) };
+                let first = (slot + sealed as u64) / BLOCK;
+                // SAFETY: the caller vouches for the source; the buffer has its blocks.
+                unsafe { self.seals.copy_in(first, from, part, buffer) };
+                self.work[index] = Work::Waiting(sealed);
+                sealed += part;
+            } else if self.flying > 0 {
+                let ended = self.disk.finish();
+                self.end(ended, false)?;
+            } else {
+                return Ok(());
+            }
         }
-        self.drain(failed, |_, _, _| Ok(()))
     }
 
     /// Reads from a slot, which begins at a block.
@@ -146,37 +151,40 @@ impl Channel {
         bytes: usize,
     ) -> Result<(), TransferError> {
         self.check(slot, bytes);
-        let seals = Arc::clone(&self.seals);
-        let hand_out = |buffers: &mut Buffers, index: usize, before: u64| {
-            let before = to_usize(before);
-            let part = (bytes - before).min(buffers.bytes());
-            let padded = part.next_multiple_of(BLOCK_BYTES);
-            let buffer = buffers.slice(index, padded);
-            let first = (slot + before as u64) / BLOCK;
-            let opened = seals.open(first, buffer);
-            opened.map_err(|damaged| TransferError {
-                errno: Errno::EBADMSG,
-                offset: (before + damaged.0 * BLOCK_BYTES) as u64,
-            })?;
-            // SAFETY: `before` is below `bytes`.
-            let to = unsafe { target.add(before) };
-            // SAFETY: the caller vouches for the target; the buffer is as long, and another memory.
-            unsafe { ptr::copy_nonoverlapping(buffer.as_ptr(), to.as_ptr(), part) };
-            Ok(())
-        };
-        let mut done = 0;
-        let mut failed = None;
-        while done < bytes && failed.is_none() {
-            let Some(index) = self.free() else {
-                failed = self.finish(hand_out).err();
-                continue;
-            };
-            let part = (bytes - done).min(self.buffers.bytes());
-            let padded = part.next_multiple_of(BLOCK_BYTES);
-            self.start(index, false, padded, slot + done as u64, done);
-            done += part;
+        let mut started = 0;
+        loop {
+            // The disk first: it shall not wait for a core.
+            while let Some(ended) = self.disk.poll() {
+                self.end(ended, true)?;
+            }
+            if self.flying < self.depth
+                && started < bytes
+                && let Some(index) = self.free()
+            {
+                self.start(index, false, slot, started, bytes);
+                started += (bytes - started).min(self.buffers.bytes());
+            } else if let Some((index, before)) = self.waiting() {
+                let part = (bytes - before).min(self.buffers.bytes());
+                let buffer = (self.buffers).slice(index, part.next_multiple_of(BLOCK_BYTES));
+                // SAFETY: `before` is below `bytes`.
+                let to = unsafe { target.add(before) };
+                let first = (slot + before as u64) / BLOCK;
+                // SAFETY: the caller vouches for the target; the buffer has its blocks.
+                let opened = unsafe { self.seals.copy_out(first, buffer, to, part) };
+                self.work[index] = Work::Free;
+                opened.map_err(|damaged| {
+                    self.give_up(TransferError {
+                        errno: Errno::EBADMSG,
+                        offset: (before + damaged.0 * BLOCK_BYTES) as u64,
+                    })
+                })?;
+            } else if self.flying > 0 {
+                let ended = self.disk.finish();
+                self.end(ended, true)?;
+            } else {
+                return Ok(());
+            }
         }
-        self.drain(failed, hand_out)
     }
 
     /// Writes to any range: blocks that it covers in part keep the rest of what they hold.
@@ -251,51 +259,86 @@ impl Channel {
 
     /// A buffer that is not busy.
     fn free(&self) -> Option<usize> {
-        self.parts.iter().position(Option::is_none)
+        self.work.iter().position(|work| *work == Work::Free)
     }
 
-    fn start(&mut self, index: usize, write: bool, bytes: usize, offset: u64, done: usize) {
-        self.parts[index] = Some(done as u64);
+    /// The buffer that waits with the earliest part.
+    fn waiting(&self) -> Option<(usize, usize)> {
+        let waiting = self.work.iter().enumerate();
+        let waiting = waiting.filter_map(|(index, work)| match work {
+            Work::Waiting(before) => Some((index, *before)),
+            _ => None,
+        });
+        waiting.min_by_key(|(_, before)| *before)
+    }
+
+    /// Starts the request of a part.
+    fn start(&mut self, index: usize, write: bool, slot: u64, before: usize, bytes: usize) {
+        let part = (bytes - before).min(self.buffers.bytes());
         let request = Request {
             write,
             buffer: index,
             start: self.buffers.pointer(index),
-            bytes,
-            offset,
+            bytes: part.next_multiple_of(BLOCK_BYTES),
+            offset: slot + before as u64,
         };
-        // SAFETY: the buffer has so many bytes; it is marked as busy until the request has ended.
+        self.work[index] = Work::Flying(before);
+        self.flying += 1;
+        // SAFETY: the buffer has so many bytes; it is busy until the request has ended.
         unsafe { self.disk.start(request) };
     }
 
-    /// Waits for a request, and hands out what it brought.
-    fn finish(
-        &mut self,
-        mut hand_out: impl FnMut(&mut Buffers, usize, u64) -> Result<(), TransferError>,
-    ) -> Result<(), TransferError> {
-        let ended = self.disk.finish();
-        let before = self.parts[ended.buffer].take();
-        let offset = before.expect("a request belongs to a part");
-        match ended.result {
-            Ok(()) => hand_out(&mut self.buffers, ended.buffer, offset),
-            Err(errno) => Err(TransferError { errno, offset }),
-        }
+    /// Takes the end of a request in: its buffer is free, or waits to be opened.
+    fn end(&mut self, ended: Ended, opens: bool) -> Result<(), TransferError> {
+        let Work::Flying(before) = self.work[ended.buffer] else {
+            unreachable!("a request belongs to a part");
+        };
+        self.flying -= 1;
+        self.work[ended.buffer] = if opens {
+            Work::Waiting(before)
+        } else {
+            Work::Free
+        };
+        ended.result.map_err(|errno| {
+            let offset = before as u64;
+            self.give_up(TransferError { errno, offset })
+        })
     }
 
-    /// Waits for all requests. The first error is the answer.
-    fn drain(
-        &mut self,
-        mut failed: Option<TransferError>,
-        mut hand_out: impl FnMut(&mut Buffers, usize, u64) -> Result<(), TransferError>,
-    ) -> Result<(), TransferError> {
-        while self.parts.iter().any(Option::is_some) {
-            let ended = match failed {
-                None => self.finish(&mut hand_out),
-                Some(_) => self.finish(|_, _, _| Ok(())),
-            };
-            failed = failed.or(ended.err());
+    /// Waits for all requests, and forgets them. The first error is the answer.
+    fn give_up(&mut self, error: TransferError) -> TransferError {
+        for _ in 0..std::mem::take(&mut self.flying) {
+            self.disk.finish();
         }
-        failed.map_or(Ok(()), Err)
+        self.work.fill(Work::Free);
+        error
     }
+}
+
+/// What makes the requests of buffers, which must outlive it.
+pub(super) fn disk(
+    file: &SpillFile,
+    options: &StorageOptions,
+    buffers: &Buffers,
+) -> Result<Box<dyn Disk>, RuntimeError> {
+    if options.path != IoPath::Plain {
+        let copy = file.file.try_clone();
+        let copy = copy.map_err(|error| RuntimeError::System {
+            what: "open the spill file once more",
+            errno: Errno::from_raw(error.raw_os_error().unwrap_or(0)),
+        })?;
+        match Uring::new(copy, buffers) {
+            Ok(uring) => return Ok(Box::new(uring)),
+            Err(errno) if options.path == IoPath::Uring => {
+                let refused = RuntimeError::system("set up io_uring for the spill file");
+                return Err(refused(errno));
+            }
+            Err(_) => {}
+        }
+    }
+    let plain = Plain::new(&file.file, options.in_flight(), buffers.count());
+    let refused = RuntimeError::system("start threads for the spill file");
+    Ok(Box::new(plain.map_err(refused)?))
 }
 
 /// A buffer for the blocks that a range touches, and where they begin.

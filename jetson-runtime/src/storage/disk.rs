@@ -41,6 +41,9 @@ pub(super) trait Disk: Send {
     /// The buffer has so many bytes, and nobody touches it until the request has ended.
     unsafe fn start(&mut self, request: Request);
 
+    /// A request that has ended, if there is one; does not wait.
+    fn poll(&mut self) -> Option<Ended>;
+
     /// Waits for the end of a request. Requests that moved less than all, or were interrupted, go
     /// on, a bounded number of times.
     ///

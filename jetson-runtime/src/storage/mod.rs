@@ -15,7 +15,7 @@
 //! | `vault` | a key in memory that is never swapped or dumped |
 //! | `buffers` | aligned buffers between arena and disk |
 //! | `disk` | requests in flight; `plain` and `uring` make them |
-//! | `probe` | measuring a directory |
+//! | `probe` | measuring a directory; `raw` what a copy is made of |
 //! | `channel` | one user of the file: buffers, requests, seals |
 //!
 //! Guarantees: the file has no name while it is used, is its owner's alone (mode 0600), and is gone
@@ -33,6 +33,7 @@ mod file;
 mod options;
 mod plain;
 mod probe;
+mod raw;
 mod seals;
 #[cfg(test)]
 #[allow(clippy::cast_possible_truncation)]

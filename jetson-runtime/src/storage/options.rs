@@ -1,5 +1,10 @@
 //! What an application may choose about a spill file.
 
+use super::BLOCK_BYTES;
+
+/// Requests in flight at most, for each engine.
+const DEPTH_MAX: usize = 64;
+
 /// How contents are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Integrity {
@@ -39,6 +44,19 @@ pub struct StorageOptions {
     pub depth: u32,
     /// Accept a directory whose files are in memory. On a device with one memory that frees none.
     pub memory_backed: bool,
+}
+
+impl StorageOptions {
+    /// Bytes of the largest request: whole blocks.
+    pub(super) fn request(&self) -> usize {
+        let wanted = self.request_bytes.unwrap_or(REQUEST_BYTES) as usize;
+        (wanted / BLOCK_BYTES).max(1) * BLOCK_BYTES
+    }
+
+    /// Requests in flight at most.
+    pub(super) fn in_flight(&self) -> usize {
+        (self.depth as usize).clamp(1, DEPTH_MAX)
+    }
 }
 
 impl Default for StorageOptions {

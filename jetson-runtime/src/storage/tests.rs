@@ -201,7 +201,7 @@ fn a_ring_goes_on_with_short_requests() {
         Ok(uring) => uring.in_parts(4096),
         Err(errno) => return println!("SKIPPED: io_uring is not allowed here: {errno}"),
     };
-    let mut channel = Channel::on(Box::new(uring), buffers, &seals, FILE_BYTES);
+    let mut channel = Channel::on(Box::new(uring), buffers, 2, &seals, FILE_BYTES);
     let plain = pattern(9, 150_000);
     write(&mut channel, 4096, &plain).unwrap();
     assert!(read(&mut channel, 4096, plain.len()).unwrap() == plain);
@@ -231,14 +231,17 @@ impl Disk for Failing {
         unsafe { self.inner.start(request) };
     }
 
+    fn poll(&mut self) -> Option<Ended> {
+        let errno = self.errno;
+        let failed = self.failed.take().map(|buffer| Ended {
+            buffer,
+            result: Err(errno),
+        });
+        failed.or_else(|| self.inner.poll())
+    }
+
     fn finish(&mut self) -> Ended {
-        match self.failed.take() {
-            None => self.inner.finish(),
-            Some(buffer) => Ended {
-                buffer,
-                result: Err(self.errno),
-            },
-        }
+        self.poll().unwrap_or_else(|| self.inner.finish())
     }
 }
 
@@ -257,13 +260,13 @@ fn every_request_can_fail_with_every_error() {
         for after in 0..2 * requests {
             let (file, seals) = file(&options);
             let disk = Failing {
-                inner: Plain::new(file.file.try_clone().unwrap(), 3),
+                inner: Plain::new(&file.file, 2, 3).unwrap(),
                 after,
                 errno,
                 failed: None,
             };
             let buffers = Buffers::new(3, REQUEST as usize).unwrap();
-            let mut channel = Channel::on(Box::new(disk), buffers, &seals, FILE_BYTES);
+            let mut channel = Channel::on(Box::new(disk), buffers, 2, &seals, FILE_BYTES);
             let failed = TransferError {
                 errno,
                 offset: u64::from(after % requests) * u64::from(REQUEST),
