@@ -1,8 +1,8 @@
 //! Aligned buffers between the arena and the disk, kept out of core dumps.
 //!
 //! They lie on large pages where the system has some. A request is then one stretch of memory for
-//! the device, and not one for each page: that is most of the speed of a disk that has few stretches
-//! in a request, and less work for any.
+//! the device, and not one for each page: less work for any disk, and for one that takes few
+//! stretches at once most of its speed.
 
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
@@ -13,8 +13,8 @@ use nix::errno::Errno;
 use super::BLOCK_BYTES;
 use crate::region::Region;
 
-/// A large page where the system's pages are 4 KiB. Where they are larger, large pages are, too, and
-/// this is only an alignment.
+/// A large page where the system's pages are 4 KiB. Where they are larger, large pages are, too,
+/// and this is only an alignment.
 const LARGE_PAGE: usize = 2 << 20;
 
 /// Buffers of one size.

@@ -1,22 +1,19 @@
-//! A channel: one user of a spill file, with buffers and requests of its own.
+//! A channel: one user of a spill file, which reads and writes slots and parts of them.
 //!
-//! Guarantees: `write` and `read` allocate nothing and take no lock. When they return, no request
-//! is in flight, whether they succeeded or not. A read hands out a block only after its seal was
-//! checked; what comes before a damaged block may have been handed out.
+//! Guarantees: `write`, `read` and `announce` allocate nothing and take no lock. When a copy has
+//! failed, or the channel ends, no request is in flight any more. A read hands out a block only
+//! after its seal was checked; what comes before a damaged block may have been handed out.
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use nix::errno::Errno;
-
 use super::BLOCK_BYTES;
 use super::buffers::Buffers;
-use super::disk::{Disk, Ended, Request};
+use super::disk::{self, Disk};
 use super::file::SpillFile;
-use super::options::{IoPath, StorageOptions};
-use super::plain::Plain;
+use super::options::StorageOptions;
+use super::pipeline::{BlockCopy, Pipeline, TransferError};
 use super::seals::Seals;
-use super::uring::Uring;
 use crate::error::RuntimeError;
 use crate::scale::to_usize;
 
@@ -24,42 +21,10 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 /// Buffers for each request in flight: while some are on their way, others are sealed or opened.
 const BUFFERS_EACH: usize = 2;
 
-/// A copy that failed, and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TransferError {
-    /// What the system said. `EBADMSG`: what was read is not what was written.
-    pub(crate) errno: Errno,
-    /// Bytes of the copy before the place that failed.
-    pub(crate) offset: u64,
-}
-
-impl From<Errno> for TransferError {
-    fn from(errno: Errno) -> Self {
-        Self { errno, offset: 0 }
-    }
-}
-
-/// What a buffer is busy with. A part is named by the bytes of the copy before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Work {
-    Free,
-    /// A request is in flight for it.
-    Flying(usize),
-    /// It waits for a request, or for being opened.
-    Waiting(usize),
-}
-
 /// One user of a file.
 pub(crate) struct Channel {
-    // Ends before the buffers that its requests use.
-    disk: Box<dyn Disk>,
-    buffers: Buffers,
+    pipeline: Pipeline,
     seals: Arc<Seals>,
-    /// By buffer.
-    work: Vec<Work>,
-    /// Requests in flight now, and at most.
-    flying: usize,
-    depth: usize,
     /// The size of the file.
     bytes: u64,
 }
@@ -74,7 +39,7 @@ impl Channel {
         let depth = options.in_flight();
         let buffers = Buffers::new(BUFFERS_EACH * depth, options.request())
             .map_err(RuntimeError::system("take buffers for the spill file"))?;
-        let disk = disk(file, options, &buffers)?;
+        let disk = disk::open(file, options, &buffers)?;
         Ok(Self::on(disk, buffers, depth, seals, file.bytes()))
     }
 
@@ -85,14 +50,9 @@ impl Channel {
         seals: &Arc<Seals>,
         bytes: u64,
     ) -> Self {
-        let work = vec![Work::Free; buffers.count()];
         Self {
-            disk,
-            buffers,
+            pipeline: Pipeline::new(disk, buffers, depth, seals),
             seals: Arc::clone(seals),
-            work,
-            flying: 0,
-            depth,
             bytes,
         }
     }
@@ -109,35 +69,14 @@ impl Channel {
         bytes: usize,
     ) -> Result<(), TransferError> {
         self.check(slot, bytes);
-        let mut sealed = 0;
-        loop {
-            // The disk first: it shall not wait for a core.
-            while let Some(ended) = self.disk.poll() {
-                self.end(ended, false)?;
-            }
-            if self.flying < self.depth
-                && let Some((index, before)) = self.waiting()
-            {
-                self.start(index, true, slot, before, bytes);
-            } else if sealed < bytes
-                && let Some(index) = self.free()
-            {
-                let part = (bytes - sealed).min(self.buffers.bytes());
-                let buffer = (self.buffers).slice(index, part.next_multiple_of(BLOCK_BYTES));
-                // SAFETY: `sealed` is below `bytes`.
-                let from = unsafe { source.add(sealed) };
-                let first = (slot + sealed as u64) / BLOCK;
-                // SAFETY: the caller vouches for the source; the buffer has its blocks.
-                unsafe { self.seals.copy_in(first, from, part, buffer) };
-                self.work[index] = Work::Waiting(sealed);
-                sealed += part;
-            } else if self.flying > 0 {
-                let ended = self.disk.finish();
-                self.end(ended, false)?;
-            } else {
-                return Ok(());
-            }
-        }
+        let copy = BlockCopy {
+            write: true,
+            slot,
+            memory: source,
+            bytes,
+        };
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.pipeline.run(copy) }
     }
 
     /// Reads from a slot, which begins at a block.
@@ -151,40 +90,25 @@ impl Channel {
         bytes: usize,
     ) -> Result<(), TransferError> {
         self.check(slot, bytes);
-        let mut started = 0;
-        loop {
-            // The disk first: it shall not wait for a core.
-            while let Some(ended) = self.disk.poll() {
-                self.end(ended, true)?;
-            }
-            if self.flying < self.depth
-                && started < bytes
-                && let Some(index) = self.free()
-            {
-                self.start(index, false, slot, started, bytes);
-                started += (bytes - started).min(self.buffers.bytes());
-            } else if let Some((index, before)) = self.waiting() {
-                let part = (bytes - before).min(self.buffers.bytes());
-                let buffer = (self.buffers).slice(index, part.next_multiple_of(BLOCK_BYTES));
-                // SAFETY: `before` is below `bytes`.
-                let to = unsafe { target.add(before) };
-                let first = (slot + before as u64) / BLOCK;
-                // SAFETY: the caller vouches for the target; the buffer has its blocks.
-                let opened = unsafe { self.seals.copy_out(first, buffer, to, part) };
-                self.work[index] = Work::Free;
-                opened.map_err(|damaged| {
-                    self.give_up(TransferError {
-                        errno: Errno::EBADMSG,
-                        offset: (before + damaged.0 * BLOCK_BYTES) as u64,
-                    })
-                })?;
-            } else if self.flying > 0 {
-                let ended = self.disk.finish();
-                self.end(ended, true)?;
-            } else {
-                return Ok(());
-            }
-        }
+        let copy = BlockCopy {
+            write: false,
+            slot,
+            memory: target,
+            bytes,
+        };
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.pipeline.run(copy) }
+    }
+
+    /// Lets a copy begin early. Answers whether it was taken on: there is room for a few.
+    ///
+    /// # Safety
+    /// As for the copy itself, from now on until it was made, or one before it has failed, or the
+    /// channel is gone. The copies that follow are the announced ones, in this order.
+    pub(crate) unsafe fn announce(&mut self, copy: BlockCopy) -> bool {
+        self.check(copy.slot, copy.bytes);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.pipeline.announce(copy) }
     }
 
     /// Writes to any range: blocks that it covers in part keep the rest of what they hold.
@@ -244,7 +168,7 @@ impl Channel {
 
     /// What makes its requests, for people.
     pub(super) fn path(&self) -> &'static str {
-        self.disk.name()
+        self.pipeline.path()
     }
 
     fn check(&self, slot: u64, bytes: usize) {
@@ -256,89 +180,6 @@ impl Channel {
             self.bytes
         );
     }
-
-    /// A buffer that is not busy.
-    fn free(&self) -> Option<usize> {
-        self.work.iter().position(|work| *work == Work::Free)
-    }
-
-    /// The buffer that waits with the earliest part.
-    fn waiting(&self) -> Option<(usize, usize)> {
-        let waiting = self.work.iter().enumerate();
-        let waiting = waiting.filter_map(|(index, work)| match work {
-            Work::Waiting(before) => Some((index, *before)),
-            _ => None,
-        });
-        waiting.min_by_key(|(_, before)| *before)
-    }
-
-    /// Starts the request of a part.
-    fn start(&mut self, index: usize, write: bool, slot: u64, before: usize, bytes: usize) {
-        let part = (bytes - before).min(self.buffers.bytes());
-        let request = Request {
-            write,
-            buffer: index,
-            start: self.buffers.pointer(index),
-            bytes: part.next_multiple_of(BLOCK_BYTES),
-            offset: slot + before as u64,
-        };
-        self.work[index] = Work::Flying(before);
-        self.flying += 1;
-        // SAFETY: the buffer has so many bytes; it is busy until the request has ended.
-        unsafe { self.disk.start(request) };
-    }
-
-    /// Takes the end of a request in: its buffer is free, or waits to be opened.
-    fn end(&mut self, ended: Ended, opens: bool) -> Result<(), TransferError> {
-        let Work::Flying(before) = self.work[ended.buffer] else {
-            unreachable!("a request belongs to a part");
-        };
-        self.flying -= 1;
-        self.work[ended.buffer] = if opens {
-            Work::Waiting(before)
-        } else {
-            Work::Free
-        };
-        ended.result.map_err(|errno| {
-            let offset = before as u64;
-            self.give_up(TransferError { errno, offset })
-        })
-    }
-
-    /// Waits for all requests, and forgets them. The first error is the answer.
-    fn give_up(&mut self, error: TransferError) -> TransferError {
-        for _ in 0..std::mem::take(&mut self.flying) {
-            self.disk.finish();
-        }
-        self.work.fill(Work::Free);
-        error
-    }
-}
-
-/// What makes the requests of buffers, which must outlive it.
-pub(super) fn disk(
-    file: &SpillFile,
-    options: &StorageOptions,
-    buffers: &Buffers,
-) -> Result<Box<dyn Disk>, RuntimeError> {
-    if options.path != IoPath::Plain {
-        let copy = file.file.try_clone();
-        let copy = copy.map_err(|error| RuntimeError::System {
-            what: "open the spill file once more",
-            errno: Errno::from_raw(error.raw_os_error().unwrap_or(0)),
-        })?;
-        match Uring::new(copy, buffers) {
-            Ok(uring) => return Ok(Box::new(uring)),
-            Err(errno) if options.path == IoPath::Uring => {
-                let refused = RuntimeError::system("set up io_uring for the spill file");
-                return Err(refused(errno));
-            }
-            Err(_) => {}
-        }
-    }
-    let plain = Plain::new(&file.file, options.in_flight(), buffers.count());
-    let refused = RuntimeError::system("start threads for the spill file");
-    Ok(Box::new(plain.map_err(refused)?))
 }
 
 /// A buffer for the blocks that a range touches, and where they begin.

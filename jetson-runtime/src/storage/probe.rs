@@ -17,6 +17,7 @@ use super::BLOCK_BYTES;
 use super::channel::Channel;
 use super::file::{SpillFile, what_limits};
 use super::options::{REQUEST_BYTES, StorageOptions};
+use super::pipeline::BlockCopy;
 use super::raw::{Raw, cpu_time, seal_rates};
 use super::seals::Seals;
 use crate::error::RuntimeError;
@@ -216,15 +217,39 @@ impl Copies {
         copied.map_err(|error| RuntimeError::system("measure the spill file")(error.errno))
     }
 
-    /// Bytes per second of copies that walk through the file, for about so long.
+    /// Bytes per second of copies that walk through the file, for about so long. As engines do, it
+    /// announces a copy before the one before it is made.
     fn rate(&mut self, write: bool, time: Duration) -> Result<f64, RuntimeError> {
         let start = Instant::now();
-        let mut copied = 0_u64;
-        while copied == 0 || start.elapsed() < time {
-            self.copy(write, copied % COPIED_BYTES, COPY_BYTES)?;
-            copied += COPY_BYTES as u64;
+        let slot = |copy: u64| copy * COPY_BYTES as u64 % COPIED_BYTES;
+        let mut made = 0;
+        self.announce(write, slot(made));
+        loop {
+            let more = start.elapsed() < time;
+            if more {
+                self.announce(write, slot(made + 1));
+            }
+            self.copy(write, slot(made), COPY_BYTES)?;
+            made += 1;
+            if !more {
+                break;
+            }
         }
-        Ok(copied as f64 / start.elapsed().as_secs_f64())
+        let copied = made as f64 * COPY_BYTES as f64;
+        Ok(copied / start.elapsed().as_secs_f64())
+    }
+
+    fn announce(&mut self, write: bool, slot: u64) {
+        let copy = BlockCopy {
+            write,
+            slot,
+            memory: NonNull::from(&mut self.bytes[..]).cast(),
+            bytes: COPY_BYTES,
+        };
+        // SAFETY: the buffer is this one's own and as long; the file is the probe's own, and
+        // nothing else is copied before.
+        let taken = unsafe { self.channel.announce(copy) };
+        assert!(taken, "there is room for two copies");
     }
 
     /// Nanoseconds of a copy of one block.

@@ -10,8 +10,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::BLOCK_BYTES;
 use super::buffers::Buffers;
-use super::channel::disk;
-use super::disk::{Disk, Request};
+use super::disk::{self, Disk, Request};
 use super::file::SpillFile;
 use super::options::{IoPath, StorageOptions};
 use super::seals::Seals;
@@ -39,7 +38,7 @@ impl Raw {
         let buffers = Buffers::new(options.in_flight(), options.request())
             .map_err(RuntimeError::system("take buffers to measure the disk"))?;
         Ok(Self {
-            disk: disk(file, &fastest, &buffers)?,
+            disk: disk::open(file, &fastest, &buffers)?,
             buffers,
         })
     }

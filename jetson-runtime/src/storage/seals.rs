@@ -112,8 +112,8 @@ impl Seals {
         Ok(())
     }
 
-    /// Copies `bytes` bytes into a buffer, with zeroes after them, and seals it as block `first` and
-    /// those after it.
+    /// Copies `bytes` bytes into a buffer, with zeroes after them, and seals it as block `first`
+    /// and those after it.
     ///
     /// # Safety
     /// `source` is readable for `bytes` bytes and lies elsewhere, and nobody writes them meanwhile.
