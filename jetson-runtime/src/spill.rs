@@ -20,6 +20,10 @@ use crate::region::Region;
 use crate::scale::to_usize;
 use crate::storage::{BlockCopy, Channel, Seals, SpillFile, StorageOptions, TransferError};
 
+/// Requests in flight for the application between iterations, which is not in a hurry: fewer take
+/// less memory.
+const DEPTH_AT_REST: u32 = 2;
+
 /// Where pieces go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Spill {
@@ -83,7 +87,12 @@ impl Storage {
     ) -> Result<(), Errno> {
         let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         if rest.is_none() {
-            *rest = Some(Box::new(self.channel().map_err(|_| Errno::ENOMEM)?));
+            let options = StorageOptions {
+                depth: self.options.depth.min(DEPTH_AT_REST),
+                ..self.options
+            };
+            let channel = Channel::new(&self.file, &self.seals, &options);
+            *rest = Some(Box::new(channel.map_err(|_| Errno::ENOMEM)?));
         }
         let channel = rest.as_mut().expect("it was just made");
         work(channel).map_err(|error| error.errno)

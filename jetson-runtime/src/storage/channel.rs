@@ -18,8 +18,6 @@ use crate::error::RuntimeError;
 use crate::scale::to_usize;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
-/// Buffers for each request in flight: while some are on their way, others are sealed or opened.
-const BUFFERS_EACH: usize = 2;
 
 /// One user of a file.
 pub(crate) struct Channel {
@@ -37,7 +35,7 @@ impl Channel {
         options: &StorageOptions,
     ) -> Result<Self, RuntimeError> {
         let depth = options.in_flight();
-        let buffers = Buffers::new(BUFFERS_EACH * depth, options.request())
+        let buffers = Buffers::new(options.buffers(), options.request())
             .map_err(RuntimeError::system("take buffers for the spill file"))?;
         let disk = disk::open(file, options, &buffers)?;
         Ok(Self::on(disk, buffers, depth, seals, file.bytes()))

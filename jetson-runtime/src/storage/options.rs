@@ -27,7 +27,7 @@ pub enum IoPath {
     Plain,
 }
 
-/// The largest request where none was measured and none is asked for.
+/// The largest request where none is asked for.
 pub const REQUEST_BYTES: u32 = 512 << 10;
 
 /// How a spill file is used.
@@ -47,6 +47,18 @@ pub struct StorageOptions {
 }
 
 impl StorageOptions {
+    /// Memory that each engine of a program takes for the buffers of a spill file; where requests
+    /// are measured, at most.
+    #[must_use]
+    pub fn buffer_bytes(&self) -> u64 {
+        (self.buffers() * self.request()) as u64
+    }
+
+    /// Buffers of a channel: while some are on their way, others are sealed or opened.
+    pub(super) fn buffers(&self) -> usize {
+        2 * self.in_flight()
+    }
+
     /// Bytes of the largest request: whole blocks.
     pub(super) fn request(&self) -> usize {
         let wanted = self.request_bytes.unwrap_or(REQUEST_BYTES) as usize;

@@ -28,8 +28,9 @@ const COPIED_BYTES: u64 = 32 << 20;
 const FILE_BYTES: u64 = 2 * COPIED_BYTES;
 /// Bytes of a copy, about what an engine moves at once.
 const COPY_BYTES: usize = 8 << 20;
-/// Requests among which the best is looked for.
-const REQUESTS: [u32; 5] = [128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20];
+/// Requests among which the best is looked for. Larger ones are hardly faster, and their buffers
+/// are memory that is wanted elsewhere.
+const REQUESTS: [u32; 3] = [128 << 10, 256 << 10, REQUEST_BYTES];
 /// A request that is so much of the fastest one's rate is as good: small ones are spread better.
 const AS_GOOD: f64 = 0.95;
 /// How often each request is tried, in turns; the best counts, for disturbances only slow down.
