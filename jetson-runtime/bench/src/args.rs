@@ -1,6 +1,7 @@
 //! The command line.
 
 mod gpu;
+mod plan;
 mod spill;
 mod train;
 
@@ -15,6 +16,7 @@ use vtensor::PageBytes;
 use crate::trace_file;
 use crate::value::{self, BudgetArg};
 pub use gpu::{BackendArg, GpuArgs, GpuProbeArgs, SpillPlaceArg};
+pub use plan::PlanArgs;
 pub use spill::{IoArg, SpillArgs};
 pub use train::{ModelArg, TrainArgs};
 
@@ -231,17 +233,6 @@ impl TaskArgs {
             devices: None,
         }
     }
-}
-
-/// Arguments of `plan`.
-#[derive(Clone, Debug, Args)]
-pub struct PlanArgs {
-    /// What to plan.
-    #[command(flatten)]
-    pub task: TaskArgs,
-    /// Write the plan to this file, to be verified anywhere with `verify`
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
 }
 
 /// Arguments of `verify`.
