@@ -33,8 +33,9 @@
 //! that was taken is given back in every order of failures. The application's thread waits for the
 //! GPU only when it is two iterations ahead.
 //!
-//! Limits: one device. The spill tier is pinned host memory; on a device that shares its memory
-//! with the host that frees nothing, and is refused unless forced. *Not here*: a spill file.
+//! Limits: one device. The spill tier is pinned host memory, which on a device that shares its
+//! memory with the host frees nothing, and is refused unless forced; or a file, for which kernels
+//! wait.
 //!
 //! Source: the documentation of the CUDA driver API, 11.4 to 13.0.
 

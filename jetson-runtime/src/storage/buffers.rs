@@ -32,9 +32,12 @@ impl Buffers {
     pub(super) fn new(count: usize, bytes: usize) -> Result<Self, Errno> {
         assert!(bytes.is_multiple_of(BLOCK_BYTES) && bytes > 0 && count > 0);
         let all = count.checked_mul(bytes).ok_or(Errno::ENOMEM)?;
-        // Addresses for the alignment; they take no memory.
-        let reserved = all.checked_add(LARGE_PAGE).and_then(NonZeroUsize::new);
-        let region = Region::lazy(reserved.ok_or(Errno::ENOMEM)?)?;
+        // Addresses for whole large pages, wherever they begin; those that are not touched take no
+        // memory.
+        let pages = all.checked_next_multiple_of(LARGE_PAGE);
+        let reserved = pages.and_then(|bytes| bytes.checked_add(LARGE_PAGE));
+        let reserved = reserved.and_then(NonZeroUsize::new).ok_or(Errno::ENOMEM)?;
+        let region = Region::lazy(reserved)?;
         let start = region.pointer(0, 0).as_ptr();
         let first = start.align_offset(LARGE_PAGE);
         // A few small buffers are not worth a large page.

@@ -7,6 +7,8 @@
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use nix::errno::Errno;
+
 use super::BLOCK_BYTES;
 use super::buffers::Buffers;
 use super::disk::{self, Disk};
@@ -35,10 +37,10 @@ impl Channel {
         options: &StorageOptions,
     ) -> Result<Self, RuntimeError> {
         let depth = options.in_flight();
-        let buffers = Buffers::new(options.buffers(), options.request())
-            .map_err(RuntimeError::system("take buffers for the spill file"))?;
+        let refused = RuntimeError::system("take buffers for the spill file");
+        let buffers = Buffers::new(options.buffers(), options.request()).map_err(&refused)?;
         let disk = disk::open(file, options, &buffers)?;
-        Ok(Self::on(disk, buffers, depth, seals, file.bytes()))
+        Self::on(disk, buffers, depth, seals, file.bytes()).map_err(refused)
     }
 
     pub(super) fn on(
@@ -47,12 +49,12 @@ impl Channel {
         depth: usize,
         seals: &Arc<Seals>,
         bytes: u64,
-    ) -> Self {
-        Self {
-            pipeline: Pipeline::new(disk, buffers, depth, seals),
+    ) -> Result<Self, Errno> {
+        Ok(Self {
+            pipeline: Pipeline::new(disk, buffers, depth, seals)?,
             seals: Arc::clone(seals),
             bytes,
-        }
+        })
     }
 
     /// Writes to a slot. It begins at a block; if the last block is not filled, the rest of it is

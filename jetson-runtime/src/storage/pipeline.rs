@@ -20,7 +20,7 @@ use nix::errno::Errno;
 use super::BLOCK_BYTES;
 use super::buffers::Buffers;
 use super::disk::{Disk, Ended, Request};
-use super::seals::Seals;
+use super::seals::{SCRATCH_BYTES, Seals};
 
 /// Copies that are under way or announced, at most.
 const COPIES_MAX: usize = 8;
@@ -91,6 +91,8 @@ pub(super) struct Pipeline {
     // Ends before the buffers that its requests use.
     disk: Box<dyn Disk>,
     buffers: Buffers,
+    /// Where blocks are sealed and opened.
+    scratch: Buffers,
     seals: Arc<Seals>,
     /// By buffer.
     work: Vec<Work>,
@@ -104,23 +106,27 @@ pub(super) struct Pipeline {
 
 impl Pipeline {
     /// With at most `depth` requests in flight, of the size of a buffer.
+    ///
+    /// # Errors
+    /// If there is no memory.
     pub(super) fn new(
         disk: Box<dyn Disk>,
         buffers: Buffers,
         depth: usize,
         seals: &Arc<Seals>,
-    ) -> Self {
+    ) -> Result<Self, Errno> {
         let work = vec![Work::Free; buffers.count()];
-        Self {
+        Ok(Self {
             disk,
             buffers,
+            scratch: Buffers::new(1, SCRATCH_BYTES)?,
             seals: Arc::clone(seals),
             work,
             flying: 0,
             depth,
             copies: Deque::new(),
             first: 0,
-        }
+        })
     }
 
     /// What makes its requests, for people.
@@ -259,18 +265,19 @@ impl Pipeline {
         let buffer = self
             .buffers
             .slice(index, bytes.next_multiple_of(BLOCK_BYTES));
+        let scratch = self.scratch.slice(0, SCRATCH_BYTES);
         let block = (copy.slot + part.before as u64) / BLOCK_BYTES as u64;
         // SAFETY: the part lies in the copy.
         let memory = unsafe { copy.memory.add(part.before) };
         if copy.write {
             // SAFETY: the caller vouches for the source; the buffer has its blocks.
-            unsafe { self.seals.copy_in(block, memory, bytes, buffer) };
+            unsafe { (self.seals).copy_in(block, memory, bytes, buffer, scratch) };
             self.work[index] = Work::Sealed(part);
             self.progress(part).begun += bytes;
             return true;
         }
         // SAFETY: the caller vouches for the target; the buffer has its blocks.
-        let opened = unsafe { self.seals.copy_out(block, buffer, memory, bytes) };
+        let opened = unsafe { (self.seals).copy_out(block, buffer, memory, bytes, scratch) };
         self.work[index] = Work::Free;
         self.note(
             part,

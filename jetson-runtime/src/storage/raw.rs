@@ -13,7 +13,7 @@ use super::buffers::Buffers;
 use super::disk::{self, Disk, Request};
 use super::file::SpillFile;
 use super::options::{IoPath, StorageOptions};
-use super::seals::Seals;
+use super::seals::{SCRATCH_BYTES, Seals};
 use crate::error::RuntimeError;
 
 /// Bytes that are sealed at once, more than any core's own cache.
@@ -87,6 +87,7 @@ pub(super) fn seal_rates(seals: &Seals, request: usize) -> [f64; 2] {
     let request = request.min(SEALED_BYTES);
     let mut plain = vec![0x5a_u8; SEALED_BYTES];
     let mut sealed = vec![0_u8; SEALED_BYTES];
+    let mut scratch = vec![0_u8; SCRATCH_BYTES];
     let blocks = request / BLOCK_BYTES;
     let mut best = [f64::INFINITY; 2];
     for _ in 0..ROUNDS {
@@ -100,10 +101,11 @@ pub(super) fn seal_rates(seals: &Seals, request: usize) -> [f64; 2] {
                 let bytes = NonNull::from(plain).cast();
                 if write {
                     // SAFETY: the source is a borrowed buffer, as long as the other.
-                    unsafe { seals.copy_in(first, bytes, request, sealed) };
+                    unsafe { seals.copy_in(first, bytes, request, sealed, &mut scratch) };
                 } else {
                     // SAFETY: as above, for the target.
-                    let opened = unsafe { seals.copy_out(first, sealed, bytes, request) };
+                    let opened =
+                        unsafe { seals.copy_out(first, sealed, bytes, request, &mut scratch) };
                     opened.expect("what was sealed just now is intact");
                 }
             }

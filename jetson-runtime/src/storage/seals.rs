@@ -27,9 +27,9 @@ use crate::scale::to_usize;
 /// Words of a row: the counter of the write, or 0; then tag or checksum.
 const ROW_WORDS: usize = 3;
 const ROW_BYTES: usize = ROW_WORDS * size_of::<u64>();
-/// Bytes that are copied and sealed, or opened and copied, at a time: they stay in the first cache
-/// of a core in between.
-const STRETCH_BYTES: usize = 2 * BLOCK_BYTES;
+/// Bytes of the scratch in which blocks are sealed and opened: it stays in the first cache of a
+/// core.
+pub(super) const SCRATCH_BYTES: usize = 2 * BLOCK_BYTES;
 
 enum Method {
     Encrypt(Vault<LessSafeKey>),
@@ -113,7 +113,7 @@ impl Seals {
     }
 
     /// Copies `bytes` bytes into a buffer, with zeroes after them, and seals it as block `first`
-    /// and those after it.
+    /// and those after it. They are sealed on the way, in `scratch`.
     ///
     /// # Safety
     /// `source` is readable for `bytes` bytes and lies elsewhere, and nobody writes them meanwhile.
@@ -124,21 +124,24 @@ impl Seals {
         source: NonNull<u8>,
         bytes: usize,
         buffer: &mut [u8],
+        scratch: &mut [u8],
     ) {
-        for (at, stretch) in buffer.chunks_mut(STRETCH_BYTES).enumerate() {
-            let before = at * STRETCH_BYTES;
+        for (at, stretch) in buffer.chunks_mut(scratch.len()).enumerate() {
+            let before = at * scratch.len();
             let part = stretch.len().min(bytes - before);
+            let sealed = &mut scratch[..stretch.len()];
             // SAFETY: `before` is below `bytes`: the buffer ends with the block of the last byte.
             let from = unsafe { source.add(before) };
-            // SAFETY: the caller vouches for the source; the stretch is as long, elsewhere.
-            unsafe { ptr::copy_nonoverlapping(from.as_ptr(), stretch.as_mut_ptr(), part) };
-            stretch[part..].fill(0);
-            self.seal(first + (before / BLOCK_BYTES) as u64, stretch);
+            // SAFETY: the caller vouches for the source; the scratch is as long, elsewhere.
+            unsafe { ptr::copy_nonoverlapping(from.as_ptr(), sealed.as_mut_ptr(), part) };
+            sealed[part..].fill(0);
+            self.seal(first + (before / BLOCK_BYTES) as u64, sealed);
+            pass_by(sealed, stretch);
         }
     }
 
     /// Opens a buffer that holds block `first` and those after it, and copies `bytes` bytes of it
-    /// out, up to a damaged block.
+    /// out, up to a damaged block. They are opened on the way, in `scratch`.
     ///
     /// # Safety
     /// `target` is writable for `bytes` bytes and lies elsewhere, and nobody uses them meanwhile.
@@ -146,20 +149,23 @@ impl Seals {
     pub(super) unsafe fn copy_out(
         &self,
         first: u64,
-        buffer: &mut [u8],
+        buffer: &[u8],
         target: NonNull<u8>,
         bytes: usize,
+        scratch: &mut [u8],
     ) -> Result<(), Damaged> {
-        for (at, stretch) in buffer.chunks_mut(STRETCH_BYTES).enumerate() {
-            let before = at * STRETCH_BYTES;
+        for (at, stretch) in buffer.chunks(scratch.len()).enumerate() {
+            let before = at * scratch.len();
             let blocks = before / BLOCK_BYTES;
-            let opened = self.open(first + blocks as u64, stretch);
-            opened.map_err(|damaged| Damaged(blocks + damaged.0))?;
+            let opened = &mut scratch[..stretch.len()];
+            opened.copy_from_slice(stretch);
+            let intact = self.open(first + blocks as u64, opened);
+            intact.map_err(|damaged| Damaged(blocks + damaged.0))?;
             let part = stretch.len().min(bytes - before);
             // SAFETY: `before` is below `bytes`: the buffer ends with the block of the last byte.
             let to = unsafe { target.add(before) };
-            // SAFETY: the caller vouches for the target; the stretch is as long, elsewhere.
-            unsafe { ptr::copy_nonoverlapping(stretch.as_ptr(), to.as_ptr(), part) };
+            // SAFETY: the caller vouches for the target; the scratch is as long, elsewhere.
+            unsafe { ptr::copy_nonoverlapping(opened.as_ptr(), to.as_ptr(), part) };
         }
         Ok(())
     }
@@ -221,6 +227,32 @@ impl Seals {
     fn row(&self, block: u64) -> [u64; ROW_WORDS] {
         self.words(block).map(|word| word.load(Ordering::Relaxed))
     }
+}
+
+/// Copies what this core will not look at again past its caches. Whoever read the target before, as
+/// a disk that is a program does, is not waited for either.
+///
+/// # Panics
+/// If the two are not equally long, in whole blocks.
+fn pass_by(from: &[u8], to: &mut [u8]) {
+    assert_eq!(from.len(), to.len(), "a copy has two ends");
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+        const WORD: usize = size_of::<__m128i>();
+        assert!(to.as_ptr().cast::<__m128i>().is_aligned() && to.len().is_multiple_of(WORD));
+        for (from, to) in from.chunks_exact(WORD).zip(to.chunks_exact_mut(WORD)) {
+            // SAFETY: the chunk has the bytes of a word, at any alignment.
+            let word = unsafe { _mm_loadu_si128(from.as_ptr().cast()) };
+            // SAFETY: the chunk has the bytes of a word, aligned as was checked above.
+            unsafe { _mm_stream_si128(to.as_mut_ptr().cast(), word) };
+        }
+        // What comes next, such as a request to the disk, comes after these stores.
+        // SAFETY: every x86-64 has this instruction.
+        unsafe { _mm_sfence() };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    to.copy_from_slice(from);
 }
 
 /// A new key, in locked memory.
