@@ -10,7 +10,9 @@
 //! threads at once, as long as no block is used by two: that is what a verified plan proves.
 
 use std::num::NonZeroUsize;
+use std::ops::RangeFrom;
 use std::ptr::{self, NonNull};
+use std::slice::{self, ChunksExactMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::errno::Errno;
@@ -69,51 +71,71 @@ impl Seals {
 
     /// Seals whole blocks, in place, as block `first` and those after it.
     pub(super) fn seal(&self, first: u64, data: &mut [u8]) {
+        let Method::Encrypt(key) = &self.method else {
+            return self.sum(first, data);
+        };
+        for (counter, (block, data)) in self.counters(data).zip((first..).zip(blocks_mut(data))) {
+            let tag = key
+                .seal_in_place_separate_tag(nonce(counter), place(block), data)
+                .expect("a block is far below the limit of the cipher");
+            let [low, high] = words(tag.as_ref());
+            self.note(block, [counter, low, high]);
+        }
+    }
+
+    /// Notes the checksums of whole blocks, as block `first` and those after it.
+    fn sum(&self, first: u64, data: &[u8]) {
+        let blocks = (first..).zip(data.chunks_exact(BLOCK_BYTES));
+        for (counter, (block, data)) in self.counters(data).zip(blocks) {
+            self.note(block, [counter, crc32c::crc32c(data).into(), 0]);
+        }
+    }
+
+    /// Numbers for the writes of whole blocks. They begin with 1: a row of zeroes is a block that
+    /// was never written.
+    fn counters(&self, data: &[u8]) -> RangeFrom<u64> {
         assert!(data.len().is_multiple_of(BLOCK_BYTES), "blocks are whole");
         let count = (data.len() / BLOCK_BYTES) as u64;
-        // Counted from 1: a row of zeroes is a block that was never written.
-        let counters = self.writes.fetch_add(count, Ordering::Relaxed) + 1..;
-        let blocks = (first..).zip(data.chunks_exact_mut(BLOCK_BYTES));
-        for (counter, (block, data)) in counters.zip(blocks) {
-            let seal = match &self.method {
-                Method::Encrypt(key) => {
-                    let tag = key
-                        .seal_in_place_separate_tag(nonce(counter), place(block), data)
-                        .expect("a block is far below the limit of the cipher");
-                    words(tag.as_ref())
-                }
-                Method::Checksum => [u64::from(crc32c::crc32c(data)), 0],
-            };
-            self.note(block, [counter, seal[0], seal[1]]);
-        }
+        self.writes.fetch_add(count, Ordering::Relaxed) + 1..
     }
 
     /// Opens whole blocks, in place.
     pub(super) fn open(&self, first: u64, data: &mut [u8]) -> Result<(), Damaged> {
-        for (at, data) in data.chunks_exact_mut(BLOCK_BYTES).enumerate() {
+        let Method::Encrypt(key) = &self.method else {
+            return self.check(first, data);
+        };
+        for (at, data) in blocks_mut(data).enumerate() {
             let block = first + at as u64;
             let [counter, low, high] = self.row(block);
-            let intact = counter > 0
-                && match &self.method {
-                    Method::Encrypt(key) => {
-                        let mut tag = [0; 16];
-                        tag[..8].copy_from_slice(&low.to_le_bytes());
-                        tag[8..].copy_from_slice(&high.to_le_bytes());
-                        let (nonce, place) = (nonce(counter), place(block));
-                        key.open_in_place_separate_tag(nonce, place, Tag::from(tag), data, 0..)
-                            .is_ok()
-                    }
-                    Method::Checksum => u64::from(crc32c::crc32c(data)) == low,
-                };
-            if !intact {
+            let mut tag = [0; 16];
+            tag[..8].copy_from_slice(&low.to_le_bytes());
+            tag[8..].copy_from_slice(&high.to_le_bytes());
+            let (nonce, place) = (nonce(counter), place(block));
+            let opened = key.open_in_place_separate_tag(nonce, place, Tag::from(tag), data, 0..);
+            if counter == 0 || opened.is_err() {
                 return Err(Damaged(at));
             }
         }
         Ok(())
     }
 
+    /// Compares the checksums of whole blocks.
+    fn check(&self, first: u64, data: &[u8]) -> Result<(), Damaged> {
+        let mut blocks = (first..).zip(data.chunks_exact(BLOCK_BYTES));
+        let damaged = blocks.position(|(block, data)| {
+            let [counter, sum, _] = self.row(block);
+            counter == 0 || u64::from(crc32c::crc32c(data)) != sum
+        });
+        damaged.map_or(Ok(()), |at| Err(Damaged(at)))
+    }
+
+    /// Whether blocks are in the file as they are in memory.
+    const fn is_readable(&self) -> bool {
+        matches!(self.method, Method::Checksum)
+    }
+
     /// Copies `bytes` bytes into a buffer, with zeroes after them, and seals it as block `first`
-    /// and those after it. They are sealed on the way, in `scratch`.
+    /// and those after it. What is encrypted is so on the way, in `scratch`.
     ///
     /// # Safety
     /// `source` is readable for `bytes` bytes and lies elsewhere, and nobody writes them meanwhile.
@@ -129,19 +151,27 @@ impl Seals {
         for (at, stretch) in buffer.chunks_mut(scratch.len()).enumerate() {
             let before = at * scratch.len();
             let part = stretch.len().min(bytes - before);
-            let sealed = &mut scratch[..stretch.len()];
+            let block = first + (before / BLOCK_BYTES) as u64;
             // SAFETY: `before` is below `bytes`: the buffer ends with the block of the last byte.
             let from = unsafe { source.add(before) };
+            if self.is_readable() && part == stretch.len() {
+                // SAFETY: the caller vouches for the source, which is initialised memory.
+                let from = unsafe { slice::from_raw_parts(from.as_ptr(), part) };
+                self.sum(block, from);
+                pass_by(from, stretch);
+                continue;
+            }
+            let sealed = &mut scratch[..stretch.len()];
             // SAFETY: the caller vouches for the source; the scratch is as long, elsewhere.
             unsafe { ptr::copy_nonoverlapping(from.as_ptr(), sealed.as_mut_ptr(), part) };
             sealed[part..].fill(0);
-            self.seal(first + (before / BLOCK_BYTES) as u64, sealed);
+            self.seal(block, sealed);
             pass_by(sealed, stretch);
         }
     }
 
     /// Opens a buffer that holds block `first` and those after it, and copies `bytes` bytes of it
-    /// out, up to a damaged block. They are opened on the way, in `scratch`.
+    /// out, up to a damaged block. What is encrypted is opened on the way, in `scratch`.
     ///
     /// # Safety
     /// `target` is writable for `bytes` bytes and lies elsewhere, and nobody uses them meanwhile.
@@ -157,14 +187,20 @@ impl Seals {
         for (at, stretch) in buffer.chunks(scratch.len()).enumerate() {
             let before = at * scratch.len();
             let blocks = before / BLOCK_BYTES;
-            let opened = &mut scratch[..stretch.len()];
-            opened.copy_from_slice(stretch);
-            let intact = self.open(first + blocks as u64, opened);
+            let block = first + blocks as u64;
+            let (opened, intact) = if self.is_readable() {
+                (stretch, self.check(block, stretch))
+            } else {
+                let opened = &mut scratch[..stretch.len()];
+                opened.copy_from_slice(stretch);
+                let intact = self.open(block, opened);
+                (&*opened, intact)
+            };
             intact.map_err(|damaged| Damaged(blocks + damaged.0))?;
             let part = stretch.len().min(bytes - before);
             // SAFETY: `before` is below `bytes`: the buffer ends with the block of the last byte.
             let to = unsafe { target.add(before) };
-            // SAFETY: the caller vouches for the target; the scratch is as long, elsewhere.
+            // SAFETY: the caller vouches for the target; what was opened is as long, elsewhere.
             unsafe { ptr::copy_nonoverlapping(opened.as_ptr(), to.as_ptr(), part) };
         }
         Ok(())
@@ -227,6 +263,10 @@ impl Seals {
     fn row(&self, block: u64) -> [u64; ROW_WORDS] {
         self.words(block).map(|word| word.load(Ordering::Relaxed))
     }
+}
+
+fn blocks_mut(data: &mut [u8]) -> ChunksExactMut<'_, u8> {
+    data.chunks_exact_mut(BLOCK_BYTES)
 }
 
 /// Copies what this core will not look at again past its caches. Whoever read the target before, as
