@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use nix::sys::mman::{MmapAdvise, madvise};
 use vtensor::{Bytes, TensorId};
 
 use crate::copier::Transfer;
@@ -23,7 +24,7 @@ use crate::cuda::stream::Stream;
 use crate::error::RuntimeError;
 use crate::failure::Direction;
 use crate::places::{AtRest, Spot};
-use crate::scale::{Scale, to_usize};
+use crate::scale::{Scale, system_page, to_usize};
 use crate::spill::{Port, Spill, Tier};
 
 /// Bytes of the bounce buffer. Copies that are longer go in parts: whole blocks of the file.
@@ -73,9 +74,11 @@ impl Slots {
                     _ => Tier::scaled(&options.spill, &options.storage, bytes)?,
                 };
                 let tier = Arc::new(tier);
+                let bounce = Memory::new(device, Kind::Pinned, BOUNCE_BYTES)?;
+                keep_from_dumps(bounce.host(0, BOUNCE_BYTES));
                 Ok(Self::File(Box::new(Filed {
                     port: RefCell::new(Port::new(&tier)?),
-                    bounce: Memory::new(device, Kind::Pinned, BOUNCE_BYTES)?,
+                    bounce,
                     tier,
                 })))
             }
@@ -202,6 +205,18 @@ impl Filed {
         }
         Ok(())
     }
+}
+
+/// Keeps the whole pages of the bounce buffer, which holds contents unsealed, out of core dumps. A
+/// wish: a driver's memory may be of a kind that is not dumped anyway, and refuses.
+fn keep_from_dumps(start: NonNull<u8>) {
+    let page = to_usize(system_page());
+    let skipped = start.as_ptr().align_offset(page);
+    let bytes = BOUNCE_BYTES.saturating_sub(skipped) / page * page;
+    // SAFETY: what is skipped is less than a page, which is less than the buffer.
+    let start = unsafe { start.add(skipped) };
+    // SAFETY: the range lies in the buffer, which is the caller's; its bytes are left alone.
+    let _ = unsafe { madvise(start.cast(), bytes, MmapAdvise::MADV_DONTDUMP) };
 }
 
 /// Enqueues a copy between the device and pinned memory.
