@@ -3,11 +3,15 @@
 //! Pages whose past is the same are one *extent*, so that work grows with the number of moves, not
 //! of pages. Stays that are claimed together and leave together have consecutive numbers, so what
 //! an extent has held is a list of first stays.
+//!
+//! Claims look at all free extents, and there are few splits for each look: so the order of the
+//! pages is kept in sorted lists, and what looks compare stands in the extents themselves.
 
 use core::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 
 use super::stays::{KNOWN, Position, Stay, StayId};
+use crate::count::to_u32;
 
 /// Consecutive pages with the same past.
 #[derive(Clone, Debug)]
@@ -20,15 +24,67 @@ pub(super) struct Extent {
     /// Who the first page is reserved for, the last to claim it first, and the next page for the
     /// next ones.
     pub(super) reserved: Vec<StayId>,
+    /// When the next of these claims it, and how many outs it knows of then; the ends of both if
+    /// it is not reserved.
+    next: (Position, i64),
+}
+
+impl Extent {
+    /// Notes who it is reserved for next.
+    fn note_next(&mut self, stays: &[Stay]) {
+        let next = self.reserved.last().map(|&id| &stays[id as usize]);
+        self.next = next.map_or(UNRESERVED, |next| (next.claim, next.known));
+    }
+
+    /// From when on it is reserved; the end of positions if it is not.
+    pub(super) fn reserved_from(&self) -> Position {
+        self.next.0
+    }
+
+    /// How many outs too many whom it is reserved for has to wait for if a stay leaves it with a
+    /// label.
+    pub(super) fn wait_of_reserved(&self, label: i64) -> i64 {
+        wait_beyond(label, self.next.1)
+    }
+}
+
+const UNRESERVED: (Position, i64) = (Position::MAX, i64::MAX);
+
+/// Extents by their first pages: each with its place in the table of extents.
+#[derive(Debug, Default)]
+struct ByPage(Vec<(u32, u32)>);
+
+impl ByPage {
+    /// Where a page is, or would be.
+    fn position(&self, page: u32) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&page, |&(page, _)| page)
+    }
+
+    fn get(&self, page: u32) -> Option<u32> {
+        let at = self.position(page).ok()?;
+        Some(self.0[at].1)
+    }
+
+    fn insert(&mut self, page: u32, place: u32) {
+        if let Err(at) = self.position(page) {
+            self.0.insert(at, (page, place));
+        }
+    }
+
+    fn remove(&mut self, page: u32) {
+        if let Ok(at) = self.position(page) {
+            self.0.remove(at);
+        }
+    }
 }
 
 /// The pages of an arena, and the stays that have been given one.
 pub(super) struct Occupancy<'a> {
     pub(super) stays: &'a [Stay],
-    /// All extents, by their first pages.
-    extents: BTreeMap<u32, Extent>,
+    extents: Vec<Extent>,
+    all: ByPage,
     /// Those that nobody holds now.
-    free: BTreeSet<u32>,
+    free: ByPage,
     /// When extents will be free; some entries are out of date.
     ending: BinaryHeap<Reverse<(Position, u32)>>,
     now: Position,
@@ -55,11 +111,13 @@ impl<'a> Occupancy<'a> {
             occupants: Vec::new(),
             freed: (0, KNOWN),
             reserved: Vec::new(),
+            next: UNRESERVED,
         };
         Self {
             stays,
-            extents: BTreeMap::from([(0, all)]),
-            free: BTreeSet::from([0]),
+            extents: vec![all],
+            all: ByPage(vec![(0, 0)]),
+            free: ByPage(vec![(0, 0)]),
             ending: BinaryHeap::new(),
             now: 0,
         }
@@ -69,12 +127,28 @@ impl<'a> Occupancy<'a> {
         &self.stays[id as usize]
     }
 
+    /// The extent that begins with a page.
     pub(super) fn extent(&self, page: u32) -> &Extent {
-        &self.extents[&page]
+        &self.extents[self.place(page)]
     }
 
+    fn extent_mut(&mut self, page: u32) -> &mut Extent {
+        let place = self.place(page);
+        &mut self.extents[place]
+    }
+
+    fn place(&self, page: u32) -> usize {
+        self.all.get(page).expect("an extent begins here") as usize
+    }
+
+    /// All extents, with their first pages, in the order of these.
     pub(super) fn extents(&self) -> impl Iterator<Item = (u32, &Extent)> {
-        self.extents.iter().map(|(&page, extent)| (page, extent))
+        self.listed(&self.all)
+    }
+
+    fn listed<'b>(&'b self, list: &'b ByPage) -> impl Iterator<Item = (u32, &'b Extent)> {
+        let list = list.0.iter();
+        list.map(|&(page, place)| (page, &self.extents[place as usize]))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -89,8 +163,9 @@ impl<'a> Occupancy<'a> {
                 break;
             }
             self.ending.pop();
-            if self.extents.get(&page).is_some_and(|e| e.freed.0 <= now) {
-                self.free.insert(page);
+            let place = self.place(page);
+            if self.extents[place].freed.0 <= now {
+                self.free.insert(page, to_u32(place));
             }
         }
     }
@@ -102,9 +177,11 @@ impl<'a> Occupancy<'a> {
     }
 
     fn split_at(&mut self, page: u32) {
-        let Some((&first, extent)) = self.extents.range_mut(..page).next_back() else {
+        let Err(behind) = self.all.position(page) else {
             return;
         };
+        let (first, place) = self.all.0[behind - 1];
+        let extent = &mut self.extents[place as usize];
         let kept = page - first;
         if kept >= extent.count {
             return;
@@ -112,26 +189,30 @@ impl<'a> Occupancy<'a> {
         let rest = Extent {
             count: extent.count - kept,
             occupants: extent.occupants.iter().map(|&id| id + kept).collect(),
-            freed: extent.freed,
             reserved: extent.reserved.iter().map(|&id| id + kept).collect(),
+            ..*extent
         };
         extent.count = kept;
-        if self.free.contains(&first) {
-            self.free.insert(page);
+        let new = to_u32(self.extents.len());
+        if self.free.get(first).is_some() {
+            self.free.insert(page, new);
         } else {
             self.ending.push(Reverse((rest.freed.0, page)));
         }
-        self.extents.insert(page, rest);
+        self.all.0.insert(behind, (page, new));
+        self.extents.push(rest);
     }
 
     /// Gives consecutive pages, at the ends of which extents begin and end, to consecutive stays.
     pub(super) fn take(&mut self, page: u32, count: u32, first: StayId) {
         let (mut page, mut id, end) = (page, first, page + count);
         while page < end {
-            let stay = self.stay(id);
-            let extent = self.extents.get_mut(&page).expect("an extent begins here");
+            let (stays, stay) = (self.stays, self.stay(id));
+            let extent = self.extent_mut(page);
             extent.occupants.push(id);
-            extent.reserved.pop_if(|next| *next == id);
+            if extent.reserved.pop_if(|next| *next == id).is_some() {
+                extent.note_next(stays);
+            }
             let count = extent.count;
             self.set_freed(page, (stay.until, stay.label));
             (page, id) = (page + count, id + count);
@@ -140,7 +221,7 @@ impl<'a> Occupancy<'a> {
 
     /// Takes an extent from all stays but the first `keep` that have had it; returns those.
     pub(super) fn take_back(&mut self, page: u32, keep: usize) -> Vec<StayId> {
-        let extent = self.extents.get_mut(&page).expect("an extent begins here");
+        let extent = self.extent_mut(page);
         let recent = extent.occupants.split_off(keep);
         let last = extent.occupants.last().copied();
         let freed = last.map(|id| (self.stay(id).until, self.stay(id).label));
@@ -149,12 +230,12 @@ impl<'a> Occupancy<'a> {
     }
 
     fn set_freed(&mut self, page: u32, freed: (Position, i64)) {
-        let extent = self.extents.get_mut(&page).expect("an extent begins here");
-        extent.freed = freed;
+        let place = self.place(page);
+        self.extents[place].freed = freed;
         if freed.0 <= self.now {
-            self.free.insert(page);
+            self.free.insert(page, to_u32(place));
         } else {
-            self.free.remove(&page);
+            self.free.remove(page);
             self.ending.push(Reverse((freed.0, page)));
         }
     }
@@ -163,46 +244,41 @@ impl<'a> Occupancy<'a> {
     /// stays.
     pub(super) fn reserve(&mut self, page: u32, count: u32, first: StayId) {
         let stays = self.stays;
-        for (&at, extent) in self.extents.range_mut(page..page + count) {
+        let first_at = self.all.0.partition_point(|&(at, _)| at < page);
+        let within = self.all.0[first_at..].iter();
+        for &(at, place) in within.take_while(|&&(at, _)| at < page + count) {
+            let extent = &mut self.extents[place as usize];
             let id = first + (at - page);
             let claim = |id: StayId| stays[id as usize].claim;
             let later = extent
                 .reserved
                 .partition_point(|&other| claim(other) > claim(id));
             extent.reserved.insert(later, id);
+            extent.note_next(stays);
         }
-    }
-
-    /// From when on an extent is reserved; the end of positions if it is not.
-    pub(super) fn reserved_from(&self, extent: &Extent) -> Position {
-        let next = extent.reserved.last();
-        next.map_or(Position::MAX, |&next| self.stay(next).claim)
-    }
-
-    /// How many outs too many whom a page is reserved for has to wait for if a stay leaves it with
-    /// a label.
-    pub(super) fn wait_of_reserved(&self, extent: &Extent, label: i64) -> i64 {
-        let next = extent.reserved.last();
-        next.map_or(0, |&next| wait_beyond(label, self.stay(next).known))
     }
 
     /// The extents that are free.
     pub(super) fn free(&self) -> impl Iterator<Item = (u32, &Extent)> {
-        self.free.iter().map(|page| (*page, &self.extents[page]))
+        self.listed(&self.free)
+    }
+
+    pub(super) fn free_len(&self) -> usize {
+        self.free.0.len()
     }
 
     /// The extents that are free for as long as a stay lasts.
     pub(super) fn offers(&self, stay: &Stay) -> impl Iterator<Item = Offer> {
         let stay = *stay;
         self.free().filter_map(move |(page, extent)| {
-            let reserved_from = self.reserved_from(extent);
+            let reserved_from = extent.reserved_from();
             let own = wait_beyond(extent.freed.1, stay.known);
             (reserved_from >= stay.until).then(|| Offer {
                 page,
                 count: extent.count,
                 label: extent.freed.1,
                 reserved_from,
-                wait: own.max(self.wait_of_reserved(extent, stay.label)),
+                wait: own.max(extent.wait_of_reserved(stay.label)),
             })
         })
     }
