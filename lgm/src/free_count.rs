@@ -133,7 +133,10 @@ impl FreeCount {
                 }
             }
         }
-        if let Some(last) = self.used[who].checked_sub(1).filter(|_| end < self.used[who]) {
+        if let Some(last) = self.used[who]
+            .checked_sub(1)
+            .filter(|_| end < self.used[who])
+        {
             self.spent_since[last] = end;
         }
         self.used[who] = end;

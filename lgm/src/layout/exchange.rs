@@ -29,8 +29,7 @@ pub(super) fn make_room(
         return;
     }
     let suits = |extent: &Extent| {
-        extent.reserved_from() >= stay.until
-            && !(known && extent.wait_of_reserved(stay.label) > 0)
+        extent.reserved_from() >= stay.until && !(known && extent.wait_of_reserved(stay.label) > 0)
     };
     let mut wanted: Vec<(Position, u32)> = pages
         .extents()
