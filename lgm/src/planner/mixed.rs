@@ -109,7 +109,9 @@ fn promising(paths: &Paths<'_>, page: PageBytes, tricks: Tricks) -> Vec<(u64, Gi
     let (path, request) = (paths.first(), paths.request);
     let mut tried: BTreeMap<usize, u64> = BTreeMap::new();
     let attempt = |at: usize, tried: &mut BTreeMap<usize, u64>| {
-        if at > 0 && !tried.contains_key(&at) {
+        let least_ns = request.skeleton.compute_ns() + path[at].recompute_ns;
+        let fastest_ns = tried.values().min().copied().unwrap_or(u64::MAX);
+        if at > 0 && !tried.contains_key(&at) && least_ns < fastest_ns {
             let script = path[at].script(&paths.history);
             let took = paged::probe(&script.as_asked(request), page, tricks);
             tried.insert(at, took.unwrap_or(u64::MAX));
