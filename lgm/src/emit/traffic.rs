@@ -71,11 +71,7 @@ fn alone(m: &Move) -> Copied {
 }
 
 /// What is copied of a part, in each move of its unit by the order in which they leave.
-fn of_part(
-    part: &Part,
-    moves: &[&Move],
-    (uses, skeleton): (&[Use], &Skeleton),
-) -> Vec<Copied> {
+fn of_part(part: &Part, moves: &[&Move], (uses, skeleton): (&[Use], &Skeleton)) -> Vec<Copied> {
     let persistent = skeleton.tensor(part.tensor).persistent;
     let steps = u32::try_from(skeleton.ops.len()).expect("limits: at most 2^20 ops");
     let written = |after: Option<u32>, upto: u32| {
