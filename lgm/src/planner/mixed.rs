@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use vtensor::{Bytes, PageBytes};
 
 use super::need::PlanError;
-use super::{Found, Request, by_policy, paged};
+use super::{Found, Request, by_policy, paged, portfolio};
 use crate::policy::Policy;
 use crate::recompute::{Given, History, Script, segments, trajectory};
 use crate::tricks::Tricks;
@@ -68,25 +68,42 @@ fn mixture(paths: &Paths<'_>, page: PageBytes, tricks: Tricks) -> Result<Mixed, 
     let alone = paged::probe(request, page, tricks);
     let mut best: Option<Mixed> = None;
     if alone.is_none_or(|ns| ns > good_ns(request)) {
+        let on_pages = Tricks {
+            packed: false,
+            ..tricks
+        };
         for (ns, given) in promising(paths, page, tricks) {
             let below_ns = time_of(best.as_ref());
             if ns / 100 * BETTER >= below_ns || alone.is_some_and(|alone| ns > alone) {
                 break;
             }
             let script = given.script(&paths.history);
-            if let Ok(found) = by_policy(&script.as_asked(request), page, tricks, below_ns) {
+            if let Ok(found) = by_policy(&script.as_asked(request), page, on_pages, below_ns) {
                 best = Some((found, Some(script)));
             }
         }
     }
     let below_ns = time_of(best.as_ref());
     match (best, alone) {
-        (Some(best), Some(ns)) if ns / 100 * MUCH_BETTER >= below_ns => Ok(best),
-        (Some(best), _) => {
-            let own = by_policy(request, page, tricks, below_ns);
-            Ok(own.map_or(best, |own| (own, None)))
+        (Some(best), Some(ns)) if ns / 100 * MUCH_BETTER >= below_ns => {
+            Ok(or_packed(request, page, tricks, best))
         }
+        (Some(best), _) => match by_policy(request, page, tricks, below_ns) {
+            Ok(own) => Ok((own, None)),
+            Err(_) => Ok(or_packed(request, page, tricks, best)),
+        },
         (None, _) => by_policy(request, page, tricks, u64::MAX).map(|own| (own, None)),
+    }
+}
+
+/// The faster one of a plan on pages and of the same steps in a contiguous arena.
+fn or_packed(request: &Request<'_>, page: PageBytes, tricks: Tricks, best: Mixed) -> Mixed {
+    match best {
+        (found, Some(script)) if tricks.packed => {
+            let found = portfolio::or_packed(&script.as_asked(request), page, found);
+            (found, Some(script))
+        }
+        best => best,
     }
 }
 
