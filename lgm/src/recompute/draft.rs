@@ -1,6 +1,6 @@
 //! A draft: the steps of a script as choices are compared by them, without names.
 
-use vtensor::{OpIndex, StepKind, TensorId};
+use vtensor::{OpIndex, StepKind, TensorId, limits};
 
 use super::script::{Memory, Script};
 use crate::count::to_u32;
@@ -57,6 +57,13 @@ impl Draft {
             again,
             accesses_end: self.accesses.len(),
         });
+    }
+
+    /// Whether a skeleton may have so much.
+    pub(super) fn fits(&self) -> bool {
+        self.steps.len() <= limits::OPS_MAX
+            && self.lives.len() <= limits::TENSORS_MAX
+            && self.accesses.len() <= limits::ACCESSES_MAX
     }
 
     /// The accesses of all steps.

@@ -7,7 +7,8 @@
 //!
 //! Excluded, each for a reason: ops that may not run again; tensors whose address may not change;
 //! tensors that outlive the iteration (their content of now is not that of then); ops that change
-//! a transient beside what is wanted; and what takes more than [`DEPTH_MAX`] ops behind each other.
+//! a transient beside what is wanted; and what takes more than [`DEPTH_MAX`] ops behind each other,
+//! or more steps than a program may have.
 
 use vtensor::{Mode, OpIndex, TensorId};
 
@@ -56,7 +57,7 @@ pub(super) fn draft(history: &History<'_>, rows: impl IntoIterator<Item = usize>
     for index in 0..history.skeleton.ops.len() {
         writer.app(OpIndex::from_index(index))?;
     }
-    Some(writer.draft)
+    writer.draft.fits().then_some(writer.draft)
 }
 
 /// A life, and the version that it holds.

@@ -1,6 +1,7 @@
 //! `plan`: plans a training step for a budget and says what it costs.
 
 use lgm::plan_file;
+use lgm::planner::Methods;
 
 use crate::args::PlanArgs;
 use crate::commands::Answer;
@@ -14,7 +15,7 @@ use crate::report::to_json;
 pub(super) fn run(args: &PlanArgs, json: bool) -> Result<Answer, BenchError> {
     let inputs = Inputs::read(&args.task)?;
     let task = &args.task;
-    let methods = task.methods.unwrap_or_default();
+    let methods = task.methods_or(Methods::default())?;
     let request = inputs.request(task.policy(), methods, task.page_bytes);
     let busy = Progress::busy("planning", !json);
     let proven = match planning::prepare(&request, inputs.trace.peak_bytes())? {
