@@ -393,7 +393,7 @@ mod tests {
             policies.iter().all(|policy| help.contains(policy)),
             "{policies:?}"
         );
-        assert!(help.contains(trace_file::BUNDLED));
+        assert!(help.contains(crate::trace_file::BUNDLED));
     }
 
     #[test]
