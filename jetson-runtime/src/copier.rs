@@ -7,7 +7,7 @@ use vtensor::{PieceRun, TensorId};
 
 use crate::failure::Direction;
 use crate::spill::Port;
-use crate::storage::TransferError;
+use crate::storage::{BlockCopy, TransferError};
 
 /// A copy, in executed sizes.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +64,16 @@ pub(crate) trait Copier: Send {
         transfer: &Transfer,
         ready: Option<Instant>,
     ) -> Result<(), TransferError>;
+
+    /// Lets a copy that may start begin while those before it are made. Answers whether it was
+    /// taken on; one that was not is none the worse.
+    ///
+    /// # Safety
+    /// As for the copy itself, from now on until it was made, or one before it has failed, or the
+    /// copier is gone. The copies that follow are the announced ones, in this order.
+    unsafe fn announce(&mut self, _: &Transfer) -> bool {
+        false
+    }
 }
 
 impl<C: Copier + ?Sized> Copier for Box<C> {
@@ -74,6 +84,11 @@ impl<C: Copier + ?Sized> Copier for Box<C> {
     ) -> Result<(), TransferError> {
         // SAFETY: the caller's promise is passed on unchanged.
         unsafe { (**self).copy(transfer, ready) }
+    }
+
+    unsafe fn announce(&mut self, transfer: &Transfer) -> bool {
+        // SAFETY: the caller's promise is passed on unchanged.
+        unsafe { (**self).announce(transfer) }
     }
 }
 
@@ -100,5 +115,15 @@ impl Copier for TierCopier {
             // SAFETY: the caller vouches for the target and the slot.
             Direction::In => unsafe { self.port.read(slot, device, bytes) },
         }
+    }
+    unsafe fn announce(&mut self, transfer: &Transfer) -> bool {
+        let copy = BlockCopy {
+            write: transfer.direction == Direction::Out,
+            slot: transfer.slot,
+            memory: transfer.device,
+            bytes: transfer.bytes,
+        };
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.port.announce(copy) }
     }
 }

@@ -193,6 +193,9 @@ mod tests {
             latency_ns: [3000, 4000],
             request_bytes: 1 << 20,
             raw_bps: [bps; 2],
+            over_raw: [1.0; 2],
+            busy: [0.5; 2],
+            seal_bps: [bps; 2],
             limits: Vec::new(),
         };
         MeasuredWay::new(folder, &options, &probe).unwrap()

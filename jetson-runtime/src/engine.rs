@@ -25,6 +25,7 @@ use crate::counters::Counters;
 use crate::error::RuntimeError;
 use crate::failure::{Direction, Failure, short_name};
 use crate::fault::{Fault, Faulty};
+use crate::scale::to_usize;
 use crate::spill::{Port, Tier};
 use crate::stats::elapsed_ns;
 use crate::storage::TransferError;
@@ -170,30 +171,56 @@ struct Engine {
 impl Engine {
     fn run(mut self) {
         let _alarm = Alarm(Arc::clone(&self.counters));
-        for iteration in 1_u64.. {
-            for row in 0..self.commands.len() {
-                let command = self.commands[row];
-                let ready = match self.wait(&command, iteration) {
-                    Turn::End => return,
-                    Turn::Start(ready) => ready,
+        // The first copy that was not announced.
+        let mut next = 0;
+        for position in 0_u64.. {
+            let (command, iteration) = self.at(position);
+            let ready = match self.wait(&command, iteration) {
+                Turn::End => return,
+                Turn::Start(ready) => ready,
+            };
+            next = self.announce_from(next.max(position));
+            if let Err(error) = self.copy(&command, iteration, ready) {
+                let report = Report {
+                    command,
+                    iteration,
+                    error,
                 };
-                if let Err(error) = self.copy(&command, iteration, ready) {
-                    let report = Report {
-                        command,
-                        iteration,
-                        error,
-                    };
-                    let full = self.reports.push(report).is_err();
-                    assert!(!full, "an engine reports once");
-                    self.counters.fail();
-                    return;
-                }
+                let full = self.reports.push(report).is_err();
+                assert!(!full, "an engine reports once");
+                self.counters.fail();
+                return;
             }
         }
     }
 
-    /// Waits until a command may start (E2, E3, E4).
-    fn wait(&self, command: &Command, iteration: u64) -> Turn {
+    /// The command at a position, counted from the freeze on, and its iteration, counted from 1.
+    fn at(&self, position: u64) -> (Command, u64) {
+        let count = self.commands.len() as u64;
+        let command = self.commands[to_usize(position % count)];
+        (command, position / count + 1)
+    }
+
+    /// Announces copies from a position on that may start already. Answers with the first that was
+    /// not.
+    fn announce_from(&mut self, mut position: u64) -> u64 {
+        loop {
+            let (command, iteration) = self.at(position);
+            if !self.may_start(&command, iteration) {
+                return position;
+            }
+            // SAFETY: windows and tier outlive the engines (`Frozen` drops them in that order). The
+            // command may start, and the plan is verified: nobody else touches its ranges. Copies
+            // follow by position.
+            if !unsafe { self.copier.announce(&command.transfer) } {
+                return position;
+            }
+            position += 1;
+        }
+    }
+
+    /// Whether a command may start, those before it aside (E2, E3, E4).
+    fn may_start(&self, command: &Command, iteration: u64) -> bool {
         let direction = command.transfer.direction;
         let released = iteration * self.counts[direction.index()] + u64::from(command.index) + 1;
         let outs_done = match direction {
@@ -202,10 +229,13 @@ impl Engine {
                 .checked_add_signed(command.after_out)
                 .expect("waits reach back one iteration, and iterations count from 1"),
         };
-        let may_start = || {
-            self.counters.queue(direction).released() >= released
-                && self.counters.queue(Direction::Out).done() >= outs_done
-        };
+        self.counters.queue(direction).released() >= released
+            && self.counters.queue(Direction::Out).done() >= outs_done
+    }
+
+    /// Waits until a command may start.
+    fn wait(&self, command: &Command, iteration: u64) -> Turn {
+        let may_start = || self.may_start(command, iteration);
         if self.counters.ended() {
             return Turn::End;
         }

@@ -118,6 +118,13 @@ impl Region {
         Ok(())
     }
 
+    /// Asks for large pages behind the whole region, wherever one fits in. A wish: a system without
+    /// them gives small ones.
+    pub(crate) fn prefer_large_pages(&self) {
+        // SAFETY: the range is mapped by this region; the advice leaves its bytes alone.
+        let _ = unsafe { madvise(self.start, self.bytes.get(), MmapAdvise::MADV_HUGEPAGE) };
+    }
+
     /// Keeps the whole region out of core dumps and forked children.
     pub(crate) fn keep_private(&self) -> Result<(), Errno> {
         for advice in [MmapAdvise::MADV_DONTDUMP, MmapAdvise::MADV_DONTFORK] {

@@ -18,7 +18,11 @@ use crate::error::RuntimeError;
 use crate::memory;
 use crate::region::Region;
 use crate::scale::to_usize;
-use crate::storage::{Channel, Seals, SpillFile, StorageOptions, TransferError};
+use crate::storage::{BlockCopy, Channel, Seals, SpillFile, StorageOptions, TransferError};
+
+/// Requests in flight for the application between iterations, which is not in a hurry: fewer take
+/// less memory.
+const DEPTH_AT_REST: u32 = 2;
 
 /// Where pieces go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +52,7 @@ pub(crate) struct Storage {
     seals: Arc<Seals>,
     options: StorageOptions,
     /// For the application, between iterations; made at its first use. Engines have their own.
-    rest: Mutex<Option<Channel>>,
+    rest: Mutex<Option<Box<Channel>>>,
 }
 
 impl fmt::Debug for Storage {
@@ -83,7 +87,12 @@ impl Storage {
     ) -> Result<(), Errno> {
         let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         if rest.is_none() {
-            *rest = Some(self.channel().map_err(|_| Errno::ENOMEM)?);
+            let options = StorageOptions {
+                depth: self.options.depth.min(DEPTH_AT_REST),
+                ..self.options
+            };
+            let channel = Channel::new(&self.file, &self.seals, &options);
+            *rest = Some(Box::new(channel.map_err(|_| Errno::ENOMEM)?));
         }
         let channel = rest.as_mut().expect("it was just made");
         work(channel).map_err(|error| error.errno)
@@ -308,6 +317,19 @@ impl Port {
             tier: Arc::clone(tier),
             channel,
         })
+    }
+
+    /// Lets a copy begin while others are made. Answers whether it was taken on.
+    ///
+    /// # Safety
+    /// As for the copy itself, from now on until it was made, or one before it has failed, or the
+    /// port is gone. The copies that follow are the announced ones, in this order.
+    pub(crate) unsafe fn announce(&mut self, copy: BlockCopy) -> bool {
+        match &mut self.channel {
+            // SAFETY: the caller's promise is passed on.
+            Some(channel) => unsafe { channel.announce(copy) },
+            None => false,
+        }
     }
 
     /// Copies pieces to their slot, which begins at a block and has the whole of its last one.

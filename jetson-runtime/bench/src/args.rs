@@ -1,6 +1,7 @@
 //! The command line.
 
 mod gpu;
+mod plan;
 mod spill;
 mod task;
 mod train;
@@ -15,6 +16,7 @@ use vtensor::PageBytes;
 
 use crate::value::{self, BudgetArg};
 pub use gpu::{BackendArg, GpuArgs, GpuProbeArgs, SpillPlaceArg};
+pub use plan::PlanArgs;
 pub use spill::{IoArg, SpillArgs};
 pub use task::{TaskArgs, methods};
 pub use train::{ModelArg, TrainArgs};
@@ -165,17 +167,6 @@ pub struct ProbeArgs {
     /// About the GPU.
     #[command(flatten)]
     pub gpu: GpuProbeArgs,
-}
-
-/// Arguments of `plan`.
-#[derive(Clone, Debug, Args)]
-pub struct PlanArgs {
-    /// What to plan.
-    #[command(flatten)]
-    pub task: TaskArgs,
-    /// Write the plan to this file, to be verified anywhere with `verify`
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
 }
 
 /// Arguments of `verify`.

@@ -104,6 +104,33 @@ pub enum BenchError {
         /// What was allowed.
         allowed: Bytes,
     },
+    /// What stays in memory takes all of it.
+    #[error(
+        "what is kept takes {kept}, the budget is {budget}: raise it, or name fewer kinds with \
+         --keep"
+    )]
+    Kept {
+        /// What stays.
+        kept: Bytes,
+        /// What there is.
+        budget: Bytes,
+    },
+    /// A plan would wear the flash out sooner than it may.
+    #[error(
+        "a step writes {written} to storage, {per_day} in a day of steps one after another; {max} \
+         are allowed, enough for {steps} steps: raise the budget, allow more, or take --methods \
+         recompute, which writes nothing"
+    )]
+    Wear {
+        /// What a step writes.
+        written: Bytes,
+        /// What that is in a day.
+        per_day: Bytes,
+        /// What is allowed in a day.
+        max: Bytes,
+        /// How many steps that is enough for.
+        steps: u64,
+    },
     /// Images cannot be used.
     #[error(transparent)]
     Data(#[from] DataError),
@@ -159,6 +186,8 @@ impl BenchError {
             ) => "memory",
             Self::Runtime(_) => "runtime",
             Self::OverBudget { .. } => "over_budget",
+            Self::Kept { .. } => "budget",
+            Self::Wear { .. } => "wear",
             Self::Data(_) | Self::DataUnused => "data",
             Self::FewImages { .. } => "batch",
             Self::Weights(_) => "weights",

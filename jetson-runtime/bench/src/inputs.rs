@@ -7,8 +7,8 @@ use lgm::planner::{Methods, Request};
 use lgm::policy::Policy;
 use lgm::profile::{Profile, Profiles};
 use lgm::skeleton::Skeleton;
-use lgm::trace::Trace;
-use vtensor::{Bytes, PageBytes};
+use lgm::trace::{Tensor, Trace};
+use vtensor::{Bytes, Kinds, PageBytes, limits};
 
 use crate::args::TaskArgs;
 use crate::error::BenchError;
@@ -59,6 +59,32 @@ impl Inputs {
             self.profile.link.in_bps = gbps * 1e9;
         }
         self
+    }
+
+    /// The same without the persistent tensors of some kinds, which stay in memory and take their
+    /// share of the budget; and how much that is.
+    ///
+    /// # Errors
+    /// If they alone take more than the budget.
+    pub fn keeping(mut self, kinds: Kinds) -> Result<(Self, Bytes), BenchError> {
+        let stays = |tensor: &Tensor| tensor.persistent && kinds.contains(tensor.kind);
+        let kept = self.trace.tensors().iter().filter(|tensor| stays(tensor));
+        let kept = Bytes(
+            kept.map(|tensor| tensor.bytes.0.next_multiple_of(limits::TENSOR_ALIGN))
+                .sum(),
+        );
+        let rest = self.budget.0.checked_sub(kept.0);
+        self.budget = rest.map(Bytes).ok_or(BenchError::Kept {
+            kept,
+            budget: self.budget,
+        })?;
+        let refused = |source| BenchError::Trace {
+            name: "what is not kept".into(),
+            source,
+        };
+        self.trace = self.trace.without(stays).map_err(refused)?;
+        self.skeleton = (self.trace.skeleton(&self.profile.name)).map_err(refused)?;
+        Ok((self, kept))
     }
 
     /// What to ask the planner.

@@ -7,10 +7,11 @@
 
 use std::time::Instant;
 
-use jetson_runtime::{Options, Planned as Fitted, RuntimeError};
+use jetson_runtime::{Options, Planned as Fitted, RuntimeError, written_per_day};
 use lgm::bound::lower_bound_ns;
 use lgm::planner::{self, PlanError, Request};
 use lgm::policy::Policy;
+use lgm::profile::SpillTier;
 use lgm::program::Program;
 use lgm::verify::{VerifiedPlan, Violation};
 use vtensor::{Bytes, PageBytes};
@@ -107,6 +108,8 @@ fn report(request: &Request<'_>, peak: Bytes, planned: &planner::Planned) -> Pla
         Policy::None => compute_ns,
         _ => lower_bound_ns(request.skeleton, &request.profile.link, request.budget),
     };
+    let to_flash = request.profile.spill == SpillTier::Storage;
+    let written = to_flash.then(|| plan.program.moved_out());
     PlanReport {
         policy: plan.origin.policy.clone(),
         methods: request.methods_used().to_string(),
@@ -127,6 +130,10 @@ fn report(request: &Request<'_>, peak: Bytes, planned: &planner::Planned) -> Pla
         page_overhead: planned.page_overhead,
         plan_s: 0.0,
         verdict: PlanReport::OK.into(),
+        kept_bytes: 0,
+        predicted_unkept_s: None,
+        written_per_step_bytes: written.map(|bytes| bytes.0),
+        written_per_day_bytes: written.map(|bytes| written_per_day(bytes, predicted_ns).0),
     }
 }
 

@@ -49,6 +49,15 @@ pub struct PlanReport {
     pub plan_s: f64,
     /// `ok`, or the rule that the plan breaks and where.
     pub verdict: String,
+    /// Bytes that never leave, beside the plan and its budget.
+    pub kept_bytes: u64,
+    /// Seconds that one step would take if they might; `null` if nothing is kept, or there is no
+    /// such plan.
+    pub predicted_unkept_s: Option<f64>,
+    /// Bytes that one step writes to flash; `null` if the device's spill tier is none.
+    pub written_per_step_bytes: Option<u64>,
+    /// The same in a day of steps, one after another.
+    pub written_per_day_bytes: Option<u64>,
 }
 
 impl PlanReport {
@@ -181,6 +190,10 @@ pub(crate) mod samples {
             page_overhead: 1.0,
             plan_s: 12.34,
             verdict: "ok".into(),
+            kept_bytes: 7 << 20,
+            predicted_unkept_s: Some(0.418),
+            written_per_step_bytes: Some(3 << 28),
+            written_per_day_bytes: Some(9 << 40),
         }
     }
 
@@ -232,6 +245,10 @@ mod tests {
             "page_overhead",
             "plan_s",
             "verdict",
+            "kept_bytes",
+            "predicted_unkept_s",
+            "written_per_step_bytes",
+            "written_per_day_bytes",
         ];
         let json = to_json(&plan());
         assert_eq!(keys(&json), fixed);

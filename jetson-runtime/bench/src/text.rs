@@ -70,6 +70,14 @@ impl fmt::Display for PlanReport {
         )?;
         let (out, back) = (Bytes(self.moved_out_bytes), Bytes(self.moved_in_bytes));
         row(f, "moved", format_args!("{out} out, {back} in, each step"))?;
+        if let (Some(_), Some(day)) = (self.written_per_step_bytes, self.written_per_day_bytes) {
+            let day = Bytes(day);
+            row(
+                f,
+                "wear",
+                format_args!("{out} to storage each step, {day} a day"),
+            )?;
+        }
         row(
             f,
             "step",
@@ -93,6 +101,18 @@ impl fmt::Display for PlanReport {
                 Seconds(self.stall_s)
             ),
         )?;
+        if self.kept_bytes > 0 {
+            let gain = match self.predicted_unkept_s {
+                Some(unkept) => format!(
+                    "; if all might leave, a step would take {}, {:+.1} %",
+                    Seconds(unkept),
+                    100.0 * (unkept / self.predicted_s - 1.0)
+                ),
+                None => "; there is no plan if all may leave".into(),
+            };
+            let kept = Bytes(self.kept_bytes);
+            row(f, "kept", format_args!("{kept} beside this{gain}"))?;
+        }
         let above = 100.0 * (self.predicted_ratio / self.bound_ratio - 1.0);
         let from_it = if self.recomputed_bytes == 0 {
             format!("at most {above:.2} % from optimal")
@@ -231,6 +251,8 @@ mod tests {
             "436.5 ms without a limit",
             "1.0080 of that, of it stall 3.5 ms",
             "5 MiB each step, in 1.0 ms",
+            "768 MiB to storage each step, 9 TiB a day",
+            "7 MiB beside this; if all might leave, a step would take 418.0 ms, -5.0 %",
             "1.0020 of that: 0.60 % above what only moving tensors could reach",
             "12.3 s",
             "3 steps, 450.0 ms each",

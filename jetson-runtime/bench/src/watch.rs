@@ -15,6 +15,8 @@ use crate::error::BenchError;
 /// two engines, the program's tables in executed form, code and heap that it touches for the
 /// first time.
 pub const SLACK_BYTES: u64 = 4 << 20;
+/// Engines of a plan that is executed: out and in.
+pub(crate) const ENGINES: u64 = 2;
 /// The same where plans are made too: what planning works on is not given back to the system.
 pub const PLANNING_SLACK_BYTES: u64 = 24 << 20;
 
@@ -27,6 +29,8 @@ pub struct Held {
     pub spill: Bytes,
     /// PSS minus baseline and spill tier; `None` if the process was not watched.
     pub process: Option<Bytes>,
+    /// What that may be: the arena, and what is beside it.
+    pub process_allowed: Bytes,
 }
 
 /// Watches one runtime.
@@ -70,13 +74,9 @@ impl Watch {
             };
             let process = Bytes(usage.pss.0.saturating_sub(baseline.0.saturating_add(spill)));
             self.held.process = self.held.process.max(Some(process));
+            self.held.process_allowed = Bytes(arena.0.saturating_add(self.slack));
             let what = "beside spill tier and baseline";
-            allow(
-                steps,
-                what,
-                process,
-                Bytes(arena.0.saturating_add(self.slack)),
-            )?;
+            allow(steps, what, process, self.held.process_allowed)?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use support::{Folder, bench, json, text, trace};
 
 const TRACE: &str = "lstm_lm_unrolled_b32_sgdm";
 
-const PLAN_KEYS: [&str; 19] = [
+const PLAN_KEYS: [&str; 23] = [
     "policy",
     "methods",
     "budget_bytes",
@@ -29,6 +29,10 @@ const PLAN_KEYS: [&str; 19] = [
     "page_overhead",
     "plan_s",
     "verdict",
+    "kept_bytes",
+    "predicted_unkept_s",
+    "written_per_step_bytes",
+    "written_per_day_bytes",
 ];
 
 /// `plan` of the small trace at half of its memory, with more arguments.
@@ -216,4 +220,56 @@ fn a_plan_that_cannot_be_written_is_an_error_and_leaves_nothing() {
         assert!(message.contains(&target), "{message}");
     }
     assert_eq!(folder.entries(), 0);
+}
+
+#[test]
+fn a_plan_says_what_it_writes_to_flash_and_is_refused_beyond_a_limit() {
+    let path = trace(TRACE);
+    let swap = ["--methods", "swap"];
+    let (report, _) = json(&plan(&path, &swap));
+    assert_eq!(report["written_per_step_bytes"], report["moved_out_bytes"]);
+    let step = report["written_per_step_bytes"].as_f64().expect("storage");
+    let day = report["written_per_day_bytes"].as_f64().expect("storage");
+    let predicted_s = report["predicted_s"].as_f64().expect("seconds");
+    let steps = 86_400.0 / predicted_s;
+    assert!((day / (step * steps) - 1.0).abs() < 1e-6, "{report}");
+    // On a device that spills to host memory nothing wears out.
+    let task = ["plan", &path, "--device", "rtx_3060", "--budget", "50%"];
+    let (host, _) = json(&[&task[..], &swap].concat());
+    assert!(host["written_per_day_bytes"].is_null(), "{host}");
+
+    let limited = |factor: f64| {
+        let limit = format!("{}", day * factor / 1e9);
+        let more = ["--max-write-gb-per-day", &limit];
+        json(&[plan(&path, &swap), more.to_vec()].concat())
+    };
+    assert_eq!(limited(1.01).1, Some(0));
+    let (refused, status) = limited(0.5);
+    assert_eq!(status, Some(1));
+    assert_eq!(refused["error"]["kind"], "wear");
+    let message = refused["error"]["message"].as_str().expect("a message");
+    assert!(message.contains("raise the budget"), "{message}");
+}
+
+#[test]
+fn what_is_kept_never_leaves_and_its_price_is_told() {
+    let path = trace(TRACE);
+    let task = ["plan", &path, "--device", "agx_orin", "--budget", "90%"];
+    let swap = ["--methods", "swap", "--keep"];
+    let keeping = |kinds| json(&[&task[..], &swap, &[kinds]].concat()).0;
+    let (report, all) = (keeping("params"), keeping("none"));
+    let bytes = |report: &serde_json::Value, key: &str| report[key].as_u64().expect("bytes");
+    let kept = bytes(&report, "kept_bytes");
+    assert!(kept > 0 && bytes(&all, "kept_bytes") == 0);
+    let budget = "budget_bytes";
+    assert_eq!(bytes(&report, budget) + kept, bytes(&all, budget));
+    // Tensors begin at multiples of 512 bytes, which a peak does not count.
+    let peak = bytes(&report, "peak_bytes") + kept;
+    assert!(peak - bytes(&all, "peak_bytes") < kept / 100, "{peak}");
+    assert_eq!(report["predicted_unkept_s"], all["predicted_s"]);
+    assert!(all["predicted_unkept_s"].is_null());
+
+    let task = ["plan", &path, "--device", "agx_orin", "--budget", "1MiB"];
+    let (refused, _) = json(&[&task[..], &["--keep", "params"]].concat());
+    assert_eq!(refused["error"]["kind"], "budget", "{refused}");
 }

@@ -40,7 +40,7 @@ fn a_profile_has_every_way_to_the_spill_folder_of_the_settings() {
     let ways = said["storage"]["ways"].as_array().expect("ways");
     assert_eq!(kept.storage.len(), ways.len());
     for (kept, said) in kept.storage.iter().zip(ways) {
-        assert_eq!(kept.bps[0], said["out_bytes_per_s"], "{said}");
+        assert_eq!(kept.bps[0], said["out"]["bytes_per_s"], "{said}");
         assert_eq!(said["path"], kept.path.as_str());
     }
     for path in [IoPath::Auto, IoPath::Plain] {

@@ -132,6 +132,9 @@ mod tests {
             latency_ns: [7, 8],
             request_bytes: 256 << 10,
             raw_bps: [1.0; 2],
+            over_raw: [1.0; 2],
+            busy: [0.5; 2],
+            seal_bps: [1.0; 2],
             limits: Vec::new(),
         };
         let way = MeasuredWay::new(&disk(), &StorageOptions::default(), &probe).unwrap();

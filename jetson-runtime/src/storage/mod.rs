@@ -15,8 +15,9 @@
 //! | `vault` | a key in memory that is never swapped or dumped |
 //! | `buffers` | aligned buffers between arena and disk |
 //! | `disk` | requests in flight; `plain` and `uring` make them |
-//! | `probe` | measuring a directory |
-//! | `channel` | one user of the file: buffers, requests, seals |
+//! | `probe` | measuring a directory; `raw` what a copy is made of |
+//! | `pipeline` | copies under way: buffers, requests, seals |
+//! | `channel` | one user of the file |
 //!
 //! Guarantees: the file has no name while it is used, is its owner's alone (mode 0600), and is gone
 //! when the process is, however it ends. What lies on the medium afterwards is sealed with a key
@@ -31,8 +32,10 @@ mod channel;
 mod disk;
 mod file;
 mod options;
+mod pipeline;
 mod plain;
 mod probe;
+mod raw;
 mod seals;
 #[cfg(test)]
 #[allow(clippy::cast_possible_truncation)]
@@ -40,9 +43,10 @@ mod tests;
 mod uring;
 mod vault;
 
-pub(crate) use channel::{Channel, TransferError};
+pub(crate) use channel::Channel;
 pub(crate) use file::SpillFile;
 pub use options::{Integrity, IoPath, REQUEST_BYTES, StorageOptions};
+pub(crate) use pipeline::{BlockCopy, TransferError};
 pub use probe::{StorageProbe, probe};
 pub(crate) use seals::Seals;
 

@@ -1,5 +1,10 @@
 //! What an application may choose about a spill file.
 
+use super::BLOCK_BYTES;
+
+/// Requests in flight at most, for each engine.
+const DEPTH_MAX: usize = 64;
+
 /// How contents are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Integrity {
@@ -22,7 +27,7 @@ pub enum IoPath {
     Plain,
 }
 
-/// The largest request where none was measured and none is asked for.
+/// The largest request where none is asked for.
 pub const REQUEST_BYTES: u32 = 512 << 10;
 
 /// How a spill file is used.
@@ -39,6 +44,31 @@ pub struct StorageOptions {
     pub depth: u32,
     /// Accept a directory whose files are in memory. On a device with one memory that frees none.
     pub memory_backed: bool,
+}
+
+impl StorageOptions {
+    /// Memory that each engine of a program takes for the buffers of a spill file; where requests
+    /// are measured, at most.
+    #[must_use]
+    pub fn buffer_bytes(&self) -> u64 {
+        (self.buffers() * self.request()) as u64
+    }
+
+    /// Buffers of a channel: while some are on their way, others are sealed or opened.
+    pub(super) fn buffers(&self) -> usize {
+        2 * self.in_flight()
+    }
+
+    /// Bytes of the largest request: whole blocks.
+    pub(super) fn request(&self) -> usize {
+        let wanted = self.request_bytes.unwrap_or(REQUEST_BYTES) as usize;
+        (wanted / BLOCK_BYTES).max(1) * BLOCK_BYTES
+    }
+
+    /// Requests in flight at most.
+    pub(super) fn in_flight(&self) -> usize {
+        (self.depth as usize).clamp(1, DEPTH_MAX)
+    }
 }
 
 impl Default for StorageOptions {

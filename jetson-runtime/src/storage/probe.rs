@@ -1,5 +1,8 @@
 //! Measuring a directory: how fast spilling to it is, how, and what limits it.
 //!
+//! The disk alone and what is made of it are measured in turns, and compared turn by turn: others
+//! who use the machine then slow both down alike.
+//!
 //! Limits: what is measured is the first tens of megabytes. A drive with a fast cache in front of
 //! slow cells is slower in the long run, and a hot one too.
 
@@ -8,30 +11,42 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nix::time::ClockId;
+
 use super::BLOCK_BYTES;
-use super::buffers::Buffers;
 use super::channel::Channel;
-use super::disk::{Disk, Request};
 use super::file::{SpillFile, what_limits};
 use super::options::{REQUEST_BYTES, StorageOptions};
-use super::plain::Plain;
+use super::pipeline::BlockCopy;
+use super::raw::{Raw, cpu_time, seal_rates};
 use super::seals::Seals;
 use crate::error::RuntimeError;
 
-/// The file that is written and read.
-const FILE_BYTES: u64 = 64 << 20;
+/// What copies write and read.
+const COPIED_BYTES: u64 = 32 << 20;
+/// The file. What lies behind the copies is for the disk alone, whose contents have no seals.
+const FILE_BYTES: u64 = 2 * COPIED_BYTES;
 /// Bytes of a copy, about what an engine moves at once.
 const COPY_BYTES: usize = 8 << 20;
-/// Requests of the comparison with nothing in between.
-const RAW_REQUEST_BYTES: usize = 1 << 20;
-/// Requests among which the best is looked for.
-const REQUESTS: [u32; 5] = [128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20];
+/// Requests among which the best is looked for. Larger ones are hardly faster, and their buffers
+/// are memory that is wanted elsewhere.
+const REQUESTS: [u32; 3] = [128 << 10, 256 << 10, REQUEST_BYTES];
 /// A request that is so much of the fastest one's rate is as good: small ones are spread better.
 const AS_GOOD: f64 = 0.95;
+/// How often each request is tried, in turns; the best counts, for disturbances only slow down.
+const TRIES: u32 = 2;
+/// Turns of the disk alone and what is made of it.
+const TURNS: u32 = 5;
+/// The clock of what all threads of this process compute.
+const CPU: ClockId = ClockId::CLOCK_PROCESS_CPUTIME_ID;
 /// Copies of one block, for the latency.
 const SMALL_COPIES: u32 = 32;
+/// What is so near to the disk alone is limited by it.
+const AT_THE_DISK: f64 = 0.9;
+/// Who computes for so much of the time has no time left to wait for the disk.
+const BUSY: f64 = 0.75;
 
-/// What spilling to a directory achieves.
+/// What spilling to a directory achieves. Pairs are out and in.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StorageProbe {
@@ -39,15 +54,34 @@ pub struct StorageProbe {
     pub path: &'static str,
     /// The largest request: as asked for, or the smallest that is nearly as fast as any.
     pub request_bytes: u32,
-    /// Bytes per second out and in, sealed or checked as asked for.
+    /// Bytes per second, sealed or checked as asked for.
     pub bps: [f64; 2],
-    /// Nanoseconds of a copy of one block, out and in.
+    /// Nanoseconds of a copy of one block.
     pub latency_ns: [u64; 2],
-    /// Bytes per second out and in with direct requests of 1 MiB, one after the other, and nothing
-    /// in between: what the disk gives to a program like `dd`.
+    /// Bytes per second of the disk: requests of the same size and as many in flight, without a
+    /// pause and with nothing in between.
     pub raw_bps: [f64; 2],
-    /// What limits it, in words.
+    /// `bps` over `raw_bps`, of the same moments.
+    pub over_raw: [f64; 2],
+    /// CPU time of the process over the time of the copies: all that they take, and what else the
+    /// process computes meanwhile.
+    pub busy: [f64; 2],
+    /// Bytes per second that one core copies and seals, or opens and copies, without a disk.
+    pub seal_bps: [f64; 2],
+    /// What limits the directory, in words.
     pub limits: Vec<&'static str>,
+}
+
+impl StorageProbe {
+    /// What limits the rates, in a word.
+    #[must_use]
+    pub fn limited_by(&self) -> [&'static str; 2] {
+        std::array::from_fn(|way| match (self.over_raw[way], self.busy[way]) {
+            (over_raw, _) if over_raw >= AT_THE_DISK => "disk",
+            (_, busy) if busy >= BUSY => "CPU",
+            _ => "latency",
+        })
+    }
 }
 
 /// Measures a directory; takes about `budget`, and 64 MiB of space for that time.
@@ -76,23 +110,20 @@ pub fn probe(
         ..*options
     };
     copies = Copies::new(&file, &seals, &options)?;
-    let bps = copies.rates(budget / 8)?;
-    let mut latency_ns = [0; 2];
-    for (latency, write) in latency_ns.iter_mut().zip([true, false]) {
-        let start = Instant::now();
-        for turn in 0..SMALL_COPIES {
-            copies.copy(write, u64::from(turn) * 3 * BLOCK_BYTES as u64, BLOCK_BYTES)?;
-        }
-        let ns = start.elapsed() / SMALL_COPIES;
-        *latency = u64::try_from(ns.as_nanos()).unwrap_or(u64::MAX);
-    }
-    let raw_bps = raw(&file, budget / 4)?;
+    let latency_ns = [copies.latency(true)?, copies.latency(false)?];
+    // The disk is what any path to it could show.
+    let raw = Raw::new(&file, &options)?;
+    let turns = in_turns(&mut copies, raw, budget / 2)?;
+    let each = |of: &dyn Fn(&Turn) -> f64| turns.each_ref().map(|turns| median(turns, of));
     Ok(StorageProbe {
         path: copies.channel.path(),
         request_bytes,
-        bps,
+        bps: each(&|turn| turn.bps),
         latency_ns,
-        raw_bps,
+        raw_bps: each(&|turn| turn.raw_bps),
+        over_raw: each(&|turn| turn.bps / turn.raw_bps),
+        busy: each(&|turn| turn.busy),
+        seal_bps: seal_rates(&seals, options.request()),
         limits: what_limits(&file),
     })
 }
@@ -104,20 +135,58 @@ fn best_request(
     options: &StorageOptions,
     budget: Duration,
 ) -> Result<u32, RuntimeError> {
-    let mut found = Vec::new();
-    // Each is measured in both directions.
-    let slice = budget.div_f64(2.0 * REQUESTS.len() as f64);
-    for request_bytes in REQUESTS {
-        let options = StorageOptions {
-            request_bytes: Some(request_bytes),
-            ..*options
-        };
-        let [out, r#in] = Copies::new(file, seals, &options)?.rates(slice)?;
-        found.push((request_bytes, 1.0 / (1.0 / out + 1.0 / r#in)));
+    let mut found = REQUESTS.map(|bytes| (bytes, [0.0_f64; 2]));
+    let slice = budget.div_f64(2.0 * f64::from(TRIES) * REQUESTS.len() as f64);
+    for _ in 0..TRIES {
+        for (request_bytes, best) in &mut found {
+            let options = StorageOptions {
+                request_bytes: Some(*request_bytes),
+                ..*options
+            };
+            let mut copies = Copies::new(file, seals, &options)?;
+            for (best, write) in best.iter_mut().zip([true, false]) {
+                *best = best.max(copies.rate(write, slice)?);
+            }
+        }
     }
+    let found = found.map(|(bytes, [out, r#in])| (bytes, 1.0 / (1.0 / out + 1.0 / r#in)));
     let best = found.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     let smallest = found.iter().find(|(_, rate)| *rate >= AS_GOOD * best);
     Ok(smallest.map_or(REQUEST_BYTES, |(bytes, _)| *bytes))
+}
+
+/// One measurement of both.
+struct Turn {
+    raw_bps: f64,
+    bps: f64,
+    busy: f64,
+}
+
+/// Measures the disk and the copies in turns: out and in.
+fn in_turns(
+    copies: &mut Copies,
+    mut raw: Raw,
+    budget: Duration,
+) -> Result<[Vec<Turn>; 2], RuntimeError> {
+    let slice = budget / (4 * TURNS);
+    let mut turns = [Vec::new(), Vec::new()];
+    for _ in 0..TURNS {
+        for (turns, write) in turns.iter_mut().zip([true, false]) {
+            let raw_bps = raw.rate(write, COPIED_BYTES..FILE_BYTES, slice);
+            let raw_bps = raw_bps.map_err(RuntimeError::system("measure the disk"))?;
+            let (start, before) = (Instant::now(), cpu_time(CPU));
+            let bps = copies.rate(write, slice)?;
+            let busy = (cpu_time(CPU) - before).as_secs_f64() / start.elapsed().as_secs_f64();
+            turns.push(Turn { raw_bps, bps, busy });
+        }
+    }
+    Ok(turns)
+}
+
+fn median(turns: &[Turn], of: &dyn Fn(&Turn) -> f64) -> f64 {
+    let mut values: Vec<f64> = turns.iter().map(of).collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// Copies between a buffer and the file.
@@ -149,49 +218,48 @@ impl Copies {
         copied.map_err(|error| RuntimeError::system("measure the spill file")(error.errno))
     }
 
-    /// Bytes per second out and in, each measured for about so long.
-    fn rates(&mut self, time: Duration) -> Result<[f64; 2], RuntimeError> {
-        let mut rate = |write| rate_of(time, COPY_BYTES, |slot| self.copy(write, slot, COPY_BYTES));
-        Ok([rate(true)?, rate(false)?])
+    /// Bytes per second of copies that walk through the file, for about so long. As engines do, it
+    /// announces a copy before the one before it is made.
+    fn rate(&mut self, write: bool, time: Duration) -> Result<f64, RuntimeError> {
+        let start = Instant::now();
+        let slot = |copy: u64| copy * COPY_BYTES as u64 % COPIED_BYTES;
+        let mut made = 0;
+        self.announce(write, slot(made));
+        loop {
+            let more = start.elapsed() < time;
+            if more {
+                self.announce(write, slot(made + 1));
+            }
+            self.copy(write, slot(made), COPY_BYTES)?;
+            made += 1;
+            if !more {
+                break;
+            }
+        }
+        let copied = made as f64 * COPY_BYTES as f64;
+        Ok(copied / start.elapsed().as_secs_f64())
     }
-}
 
-/// Bytes per second of copies that walk through the file, for about so long.
-fn rate_of(
-    time: Duration,
-    bytes: usize,
-    mut copy: impl FnMut(u64) -> Result<(), RuntimeError>,
-) -> Result<f64, RuntimeError> {
-    let start = Instant::now();
-    let mut copies = 0_u64;
-    while copies == 0 || start.elapsed() < time {
-        copy(copies * bytes as u64 % FILE_BYTES)?;
-        copies += 1;
+    fn announce(&mut self, write: bool, slot: u64) {
+        let copy = BlockCopy {
+            write,
+            slot,
+            memory: NonNull::from(&mut self.bytes[..]).cast(),
+            bytes: COPY_BYTES,
+        };
+        // SAFETY: the buffer is this one's own and as long; the file is the probe's own, and
+        // nothing else is copied before.
+        let taken = unsafe { self.channel.announce(copy) };
+        assert!(taken, "there is room for two copies");
     }
-    Ok(copies as f64 * bytes as f64 / start.elapsed().as_secs_f64())
-}
 
-/// The disk with nothing in between.
-fn raw(file: &SpillFile, time: Duration) -> Result<[f64; 2], RuntimeError> {
-    let failed = RuntimeError::system("measure the disk");
-    let handle = file.file.try_clone();
-    let handle = handle.map_err(|_| failed(nix::errno::Errno::EMFILE))?;
-    let mut disk = Plain::new(handle, 1);
-    let buffers = Buffers::new(1, RAW_REQUEST_BYTES).map_err(&failed)?;
-    let mut rates = [0.0; 2];
-    for (rate, write) in rates.iter_mut().zip([true, false]) {
-        *rate = rate_of(time / 2, RAW_REQUEST_BYTES, |offset| {
-            let request = Request {
-                write,
-                buffer: 0,
-                start: buffers.pointer(0),
-                bytes: RAW_REQUEST_BYTES,
-                offset,
-            };
-            // SAFETY: the buffer is as long, and nobody else has it.
-            unsafe { disk.start(request) };
-            disk.finish().result.map_err(&failed)
-        })?;
+    /// Nanoseconds of a copy of one block.
+    fn latency(&mut self, write: bool) -> Result<u64, RuntimeError> {
+        let start = Instant::now();
+        for turn in 0..SMALL_COPIES {
+            self.copy(write, u64::from(turn) * 3 * BLOCK_BYTES as u64, BLOCK_BYTES)?;
+        }
+        let ns = (start.elapsed() / SMALL_COPIES).as_nanos();
+        Ok(u64::try_from(ns).unwrap_or(u64::MAX))
     }
-    Ok(rates)
 }

@@ -10,7 +10,7 @@
 //! threads at once, as long as no block is used by two: that is what a verified plan proves.
 
 use std::num::NonZeroUsize;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::errno::Errno;
@@ -27,6 +27,9 @@ use crate::scale::to_usize;
 /// Words of a row: the counter of the write, or 0; then tag or checksum.
 const ROW_WORDS: usize = 3;
 const ROW_BYTES: usize = ROW_WORDS * size_of::<u64>();
+/// Bytes that are copied and sealed, or opened and copied, at a time: they stay in the first cache
+/// of a core in between.
+const STRETCH_BYTES: usize = 2 * BLOCK_BYTES;
 
 enum Method {
     Encrypt(Vault<LessSafeKey>),
@@ -105,6 +108,58 @@ impl Seals {
             if !intact {
                 return Err(Damaged(at));
             }
+        }
+        Ok(())
+    }
+
+    /// Copies `bytes` bytes into a buffer, with zeroes after them, and seals it as block `first`
+    /// and those after it.
+    ///
+    /// # Safety
+    /// `source` is readable for `bytes` bytes and lies elsewhere, and nobody writes them meanwhile.
+    /// The buffer has the blocks of these bytes and no more.
+    pub(super) unsafe fn copy_in(
+        &self,
+        first: u64,
+        source: NonNull<u8>,
+        bytes: usize,
+        buffer: &mut [u8],
+    ) {
+        for (at, stretch) in buffer.chunks_mut(STRETCH_BYTES).enumerate() {
+            let before = at * STRETCH_BYTES;
+            let part = stretch.len().min(bytes - before);
+            // SAFETY: `before` is below `bytes`: the buffer ends with the block of the last byte.
+            let from = unsafe { source.add(before) };
+            // SAFETY: the caller vouches for the source; the stretch is as long, elsewhere.
+            unsafe { ptr::copy_nonoverlapping(from.as_ptr(), stretch.as_mut_ptr(), part) };
+            stretch[part..].fill(0);
+            self.seal(first + (before / BLOCK_BYTES) as u64, stretch);
+        }
+    }
+
+    /// Opens a buffer that holds block `first` and those after it, and copies `bytes` bytes of it
+    /// out, up to a damaged block.
+    ///
+    /// # Safety
+    /// `target` is writable for `bytes` bytes and lies elsewhere, and nobody uses them meanwhile.
+    /// The buffer has the blocks of these bytes and no more.
+    pub(super) unsafe fn copy_out(
+        &self,
+        first: u64,
+        buffer: &mut [u8],
+        target: NonNull<u8>,
+        bytes: usize,
+    ) -> Result<(), Damaged> {
+        for (at, stretch) in buffer.chunks_mut(STRETCH_BYTES).enumerate() {
+            let before = at * STRETCH_BYTES;
+            let blocks = before / BLOCK_BYTES;
+            let opened = self.open(first + blocks as u64, stretch);
+            opened.map_err(|damaged| Damaged(blocks + damaged.0))?;
+            let part = stretch.len().min(bytes - before);
+            // SAFETY: `before` is below `bytes`: the buffer ends with the block of the last byte.
+            let to = unsafe { target.add(before) };
+            // SAFETY: the caller vouches for the target; the stretch is as long, elsewhere.
+            unsafe { ptr::copy_nonoverlapping(stretch.as_ptr(), to.as_ptr(), part) };
         }
         Ok(())
     }

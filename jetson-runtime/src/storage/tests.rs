@@ -201,7 +201,7 @@ fn a_ring_goes_on_with_short_requests() {
         Ok(uring) => uring.in_parts(4096),
         Err(errno) => return println!("SKIPPED: io_uring is not allowed here: {errno}"),
     };
-    let mut channel = Channel::on(Box::new(uring), buffers, &seals, FILE_BYTES);
+    let mut channel = Channel::on(Box::new(uring), buffers, 2, &seals, FILE_BYTES);
     let plain = pattern(9, 150_000);
     write(&mut channel, 4096, &plain).unwrap();
     assert!(read(&mut channel, 4096, plain.len()).unwrap() == plain);
@@ -231,14 +231,17 @@ impl Disk for Failing {
         unsafe { self.inner.start(request) };
     }
 
+    fn poll(&mut self) -> Option<Ended> {
+        let errno = self.errno;
+        let failed = self.failed.take().map(|buffer| Ended {
+            buffer,
+            result: Err(errno),
+        });
+        failed.or_else(|| self.inner.poll())
+    }
+
     fn finish(&mut self) -> Ended {
-        match self.failed.take() {
-            None => self.inner.finish(),
-            Some(buffer) => Ended {
-                buffer,
-                result: Err(self.errno),
-            },
-        }
+        self.poll().unwrap_or_else(|| self.inner.finish())
     }
 }
 
@@ -257,13 +260,13 @@ fn every_request_can_fail_with_every_error() {
         for after in 0..2 * requests {
             let (file, seals) = file(&options);
             let disk = Failing {
-                inner: Plain::new(file.file.try_clone().unwrap(), 3),
+                inner: Plain::new(&file.file, 2, 3).unwrap(),
                 after,
                 errno,
                 failed: None,
             };
             let buffers = Buffers::new(3, REQUEST as usize).unwrap();
-            let mut channel = Channel::on(Box::new(disk), buffers, &seals, FILE_BYTES);
+            let mut channel = Channel::on(Box::new(disk), buffers, 2, &seals, FILE_BYTES);
             let failed = TransferError {
                 errno,
                 offset: u64::from(after % requests) * u64::from(REQUEST),
@@ -281,6 +284,153 @@ fn every_request_can_fail_with_every_error() {
                 read(&mut channel, 0, plain.len()).unwrap() == plain,
                 "{errno} {after}"
             );
+        }
+    }
+}
+
+/// A copy of a buffer that outlives it.
+fn copy_of(write: bool, slot: u64, bytes: &mut [u8]) -> BlockCopy {
+    BlockCopy {
+        write,
+        slot,
+        memory: NonNull::from(&mut *bytes).cast(),
+        bytes: bytes.len(),
+    }
+}
+
+/// Announces copies, as far as there is room, and makes them. How many were made, and the error.
+fn make(channel: &mut Channel, copies: &[BlockCopy]) -> (usize, Result<(), TransferError>) {
+    let mut announced = 0;
+    for (made, copy) in copies.iter().enumerate() {
+        // SAFETY: the callers' buffers outlive this call, and they touch them after it.
+        while announced < copies.len() && unsafe { channel.announce(copies[announced]) } {
+            announced += 1;
+        }
+        let result = match copy.write {
+            // SAFETY: as above.
+            true => unsafe { channel.write(copy.slot, copy.memory, copy.bytes) },
+            // SAFETY: as above.
+            false => unsafe { channel.read(copy.slot, copy.memory, copy.bytes) },
+        };
+        if result.is_err() {
+            return (made, result);
+        }
+    }
+    (copies.len(), Ok(()))
+}
+
+/// Twelve contents of different sizes, one behind the other in the file, and copies of them.
+fn contents(write: bool) -> (Vec<Vec<u8>>, Vec<BlockCopy>) {
+    let sizes = [
+        5000, 70_000, 1, 4096, 100_000, 0, 16384, 33_000, 9, 60_000, 8192, 20_000,
+    ];
+    let mut slot = 4096;
+    let contents = sizes.iter().enumerate();
+    let mut contents: Vec<Vec<u8>> = contents
+        .map(|(seed, bytes)| match write {
+            true => pattern(seed, *bytes),
+            false => vec![0; *bytes],
+        })
+        .collect();
+    let copies = contents.iter_mut().map(|content| {
+        let copy = copy_of(write, slot, content);
+        slot += content.len().next_multiple_of(4096) as u64;
+        copy
+    });
+    let copies = copies.collect();
+    (contents, copies)
+}
+
+#[test]
+fn announced_copies_bring_the_same_bytes() {
+    for options in all() {
+        let (file, seals) = file(&options);
+        let Some(mut channel) = open(&file, &seals, &options) else {
+            continue;
+        };
+        let (plain, mut copies) = contents(true);
+        let (back, ins) = contents(false);
+        // Outs and ins in turns, an in long enough after its out that it was not announced before
+        // the out was made.
+        let ins_begin = copies.len();
+        copies.extend(ins);
+        let (outs, ins) = copies.split_at(ins_begin);
+        assert_eq!(
+            make(&mut channel, outs),
+            (outs.len(), Ok(())),
+            "{options:?}"
+        );
+        let again = [&ins[..6], &outs[6..7], &ins[6..]].concat();
+        assert_eq!(
+            make(&mut channel, &again),
+            (again.len(), Ok(())),
+            "{options:?}"
+        );
+        assert!(back == plain, "{options:?}");
+    }
+}
+
+#[test]
+fn when_announced_copies_fail_the_first_that_did_is_named_and_those_before_are_made() {
+    let options = options(Integrity::Encrypt, IoPath::Plain);
+    let (plain, outs) = contents(true);
+    let requests: Vec<(usize, u64)> = (0..outs.len())
+        .flat_map(|copy| {
+            let parts = outs[copy].bytes.div_ceil(REQUEST as usize) as u64;
+            (0..parts).map(move |part| (copy, part * u64::from(REQUEST)))
+        })
+        .collect();
+    for (after, (copy, offset)) in requests.iter().copied().enumerate() {
+        for write in [true, false] {
+            let (file, seals) = file(&options);
+            let mut good = open(&file, &seals, &options).unwrap();
+            if !write {
+                assert_eq!(make(&mut good, &outs), (outs.len(), Ok(())));
+            }
+            let disk = Failing {
+                inner: Plain::new(&file.file, 2, 4).unwrap(),
+                after: after as u32,
+                errno: Errno::EIO,
+                failed: None,
+            };
+            let buffers = Buffers::new(4, REQUEST as usize).unwrap();
+            let mut channel = Channel::on(Box::new(disk), buffers, 2, &seals, FILE_BYTES);
+            let (mut back, ins) = contents(false);
+            let failed = TransferError {
+                errno: Errno::EIO,
+                offset,
+            };
+            let copies = if write { &outs } else { &ins };
+            assert_eq!(make(&mut channel, copies), (copy, Err(failed)), "{after}");
+            if write {
+                assert_eq!(make(&mut good, &ins[..copy]), (copy, Ok(())));
+            }
+            assert!(back[..copy] == plain[..copy], "{write} {after}");
+            // The channel is good again.
+            assert_eq!(make(&mut channel, &outs), (outs.len(), Ok(())));
+            assert_eq!(make(&mut channel, &ins), (ins.len(), Ok(())));
+            back.truncate(plain.len());
+            assert!(back == plain, "{write} {after}");
+        }
+    }
+}
+
+#[test]
+fn a_channel_may_end_while_announced_copies_are_under_way() {
+    for options in all() {
+        let (file, seals) = file(&options);
+        for turn in 0..20 {
+            let Some(mut channel) = open(&file, &seals, &options) else {
+                break;
+            };
+            let (_plain, outs) = contents(true);
+            let made = turn % outs.len();
+            for copy in &outs[made..] {
+                // SAFETY: the contents outlive the channel, which is dropped first.
+                unsafe { channel.announce(*copy) };
+            }
+            assert_eq!(make(&mut channel, &outs[made..=made]).0, 1);
+            drop(channel);
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Requests by `io_uring`: several in flight, on registered buffers and a registered file where the
-//! kernel grants that.
+//! Requests by `io_uring`: several in flight, on registered buffers where the kernel grants that.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -116,19 +115,37 @@ impl Uring {
         let _ = self.ring.submit();
     }
 
-    /// The next answer of the kernel, with its buffer.
+    /// An answer of the kernel, with its buffer, if there is one.
+    fn answer(&mut self) -> Option<(usize, Result<usize, Errno>)> {
+        let entry = self.ring.completion().next()?;
+        let answer = entry.result();
+        #[allow(clippy::cast_possible_truncation)]
+        let buffer = entry.user_data() as usize;
+        let moved = usize::try_from(answer).map_err(|_| Errno::from_raw(-answer));
+        Some((buffer, moved))
+    }
+
+    /// The next answer of the kernel.
     fn next_answer(&mut self) -> (usize, Result<usize, Errno>) {
         loop {
-            if let Some(entry) = self.ring.completion().next() {
-                let answer = entry.result();
-                #[allow(clippy::cast_possible_truncation)]
-                let buffer = entry.user_data() as usize;
-                let moved = usize::try_from(answer).map_err(|_| Errno::from_raw(-answer));
-                return (buffer, moved);
+            if let Some(answer) = self.answer() {
+                return answer;
             }
             // Interrupted, or short of memory for a moment: the requests are still there.
             let _ = self.ring.submit_and_wait(1);
         }
+    }
+
+    /// Takes an answer in. `None`: the request goes on.
+    fn take(&mut self, buffer: usize, answer: Result<usize, Errno>) -> Option<Ended> {
+        let rest = self.flying[buffer].as_mut();
+        let result = rest.expect("the kernel answers once").answer(answer);
+        let Some(result) = result else {
+            self.push(buffer);
+            return None;
+        };
+        self.flying[buffer] = None;
+        Some(Ended { buffer, result })
     }
 }
 
@@ -143,6 +160,15 @@ impl Disk for Uring {
         self.push(request.buffer);
     }
 
+    fn poll(&mut self) -> Option<Ended> {
+        loop {
+            let (buffer, answer) = self.answer()?;
+            if let Some(ended) = self.take(buffer, answer) {
+                return Some(ended);
+            }
+        }
+    }
+
     fn finish(&mut self) -> Ended {
         assert!(
             self.flying.iter().any(Option::is_some),
@@ -150,14 +176,9 @@ impl Disk for Uring {
         );
         loop {
             let (buffer, answer) = self.next_answer();
-            let rest = self.flying[buffer]
-                .as_mut()
-                .expect("the kernel answers once");
-            if let Some(result) = rest.answer(answer) {
-                self.flying[buffer] = None;
-                return Ended { buffer, result };
+            if let Some(ended) = self.take(buffer, answer) {
+                return ended;
             }
-            self.push(buffer);
         }
     }
 }

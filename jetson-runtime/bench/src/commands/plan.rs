@@ -2,6 +2,7 @@
 
 use lgm::plan_file;
 use lgm::planner::Methods;
+use vtensor::Bytes;
 
 use crate::args::PlanArgs;
 use crate::commands::Answer;
@@ -10,15 +11,20 @@ use crate::inputs::Inputs;
 use crate::output_file;
 use crate::planning;
 use crate::progress::Progress;
-use crate::report::to_json;
+use crate::report::{PlanReport, to_json};
 
 pub(super) fn run(args: &PlanArgs, json: bool) -> Result<Answer, BenchError> {
-    let inputs = Inputs::read(&args.task)?;
+    let all = Inputs::read(&args.task)?;
     let task = &args.task;
     let methods = task.methods_or(Methods::default())?;
-    let request = inputs.request(task.policy(), methods, task.page_bytes);
+    let request_for = |inputs| Inputs::request(inputs, task.policy(), methods, task.page_bytes);
+    let (inputs, kept) = match args.keep {
+        Some(kinds) => all.clone().keeping(kinds)?,
+        None => (all.clone(), Bytes(0)),
+    };
+    let request = request_for(&inputs);
     let busy = Progress::busy("planning", !json);
-    let proven = match planning::prepare(&request, inputs.trace.peak_bytes())? {
+    let mut proven = match planning::prepare(&request, inputs.trace.peak_bytes())? {
         Ok(proven) => proven,
         // What breaks a rule is reported in full, but never written.
         Err(broken) => {
@@ -31,7 +37,14 @@ pub(super) fn run(args: &PlanArgs, json: bool) -> Result<Answer, BenchError> {
             return Ok(Answer { text, good: false });
         }
     };
+    if kept > Bytes(0) {
+        let unkept = planning::plan(&request_for(&all)).ok();
+        proven.report.kept_bytes = kept.0;
+        proven.report.predicted_unkept_s =
+            unkept.map(|plan| plan.timeline.iteration_ns as f64 * 1e-9);
+    }
     drop(busy);
+    check_wear(&proven.report, args.max_write_gb_per_day)?;
     if let Some(path) = &args.output {
         let file = plan_file::encode(&proven.plan);
         output_file::write(path, &file).map_err(|source| BenchError::Output {
@@ -45,4 +58,19 @@ pub(super) fn run(args: &PlanArgs, json: bool) -> Result<Answer, BenchError> {
         format!("{}{}", proven.report, proven.details)
     };
     Ok(Answer { text, good: true })
+}
+
+/// Refuses a plan that writes more to flash than it may.
+fn check_wear(report: &PlanReport, max: Option<Bytes>) -> Result<(), BenchError> {
+    let written = report.written_per_step_bytes.map(Bytes);
+    let per_day = report.written_per_day_bytes.map(Bytes);
+    match (written, per_day, max) {
+        (Some(written), Some(per_day), Some(max)) if per_day > max => Err(BenchError::Wear {
+            written,
+            per_day,
+            max,
+            steps: max.0 / written.0,
+        }),
+        _ => Ok(()),
+    }
 }

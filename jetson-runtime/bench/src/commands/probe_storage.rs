@@ -22,13 +22,26 @@ struct Way {
     encrypted: bool,
     /// The smallest request that is nearly as fast as any.
     request_bytes: u32,
-    out_bytes_per_s: f64,
-    in_bytes_per_s: f64,
-    out_latency_ns: u64,
-    in_latency_ns: u64,
-    /// Over direct requests of 1 MiB with nothing in between.
-    out_over_raw: f64,
-    in_over_raw: f64,
+    out: Side,
+    r#in: Side,
+}
+
+/// One direction of a way.
+#[derive(Clone, Debug, Serialize)]
+struct Side {
+    bytes_per_s: f64,
+    /// Of a copy of one block.
+    latency_ns: u64,
+    /// The disk alone: requests of the same size, as many in flight, without a pause.
+    disk_bytes_per_s: f64,
+    /// The one over the other, of the same moments.
+    over_disk: f64,
+    /// What one core copies and seals, or opens and copies, without a disk.
+    seal_bytes_per_s: f64,
+    /// CPU time over time.
+    busy: f64,
+    /// `disk`, `CPU` or `latency`.
+    limited_by: &'static str,
 }
 
 /// What was found.
@@ -36,8 +49,6 @@ struct Way {
 pub(super) struct ProbeReport {
     folder: PathBuf,
     depth: u32,
-    raw_out_bytes_per_s: f64,
-    raw_in_bytes_per_s: f64,
     ways: Vec<Way>,
     /// Why a way is missing.
     refused: Vec<String>,
@@ -54,8 +65,6 @@ pub(super) fn measure(
     let mut report = ProbeReport {
         folder: folder.into(),
         depth: defaults.depth,
-        raw_out_bytes_per_s: 0.0,
-        raw_in_bytes_per_s: 0.0,
         ways: Vec::new(),
         refused: Vec::new(),
         limits: Vec::new(),
@@ -91,76 +100,75 @@ pub(super) fn measure(
 
 impl ProbeReport {
     fn note(&mut self, probe: &StorageProbe, integrity: Integrity) {
-        // The best that the disk has shown is what each way is compared with.
-        self.raw_out_bytes_per_s = self.raw_out_bytes_per_s.max(probe.raw_bps[0]);
-        self.raw_in_bytes_per_s = self.raw_in_bytes_per_s.max(probe.raw_bps[1]);
         self.limits.clone_from(&probe.limits);
+        let side = |at: usize| Side {
+            bytes_per_s: probe.bps[at],
+            latency_ns: probe.latency_ns[at],
+            disk_bytes_per_s: probe.raw_bps[at],
+            over_disk: probe.over_raw[at],
+            seal_bytes_per_s: probe.seal_bps[at],
+            busy: probe.busy[at],
+            limited_by: probe.limited_by()[at],
+        };
         self.ways.push(Way {
             path: probe.path,
             encrypted: integrity == Integrity::Encrypt,
             request_bytes: probe.request_bytes,
-            out_bytes_per_s: probe.bps[0],
-            in_bytes_per_s: probe.bps[1],
-            out_latency_ns: probe.latency_ns[0],
-            in_latency_ns: probe.latency_ns[1],
-            out_over_raw: probe.bps[0] / probe.raw_bps[0],
-            in_over_raw: probe.bps[1] / probe.raw_bps[1],
+            out: side(0),
+            r#in: side(1),
         });
     }
 }
 
 pub(super) fn table(report: &ProbeReport) -> String {
-    let gb = |bps: f64| format!("{:.2} GB/s", bps / 1e9);
     let mut text = format!(
         "{}: {} requests in flight, each of the size that was measured to do; a copy of 8 MiB at a \
          time.\n\n",
         report.folder.display(),
         report.depth
     );
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        text,
-        "{:<14}{:<10}{:>10}{:>12}{:>12}{:>12}{:>12}{:>14}{:>14}",
-        "path",
-        "sealed",
-        "request",
-        "out",
-        "in",
-        "out, 4 KiB",
-        "in, 4 KiB",
-        "out over raw",
-        "in over raw"
-    );
+    let mut line = |cells: [&str; 11]| {
+        let widths = [14, 9, 8, 5, 12, 9, 12, 8, 14, 6, 10];
+        for (at, (cell, width)) in cells.into_iter().zip(widths).enumerate() {
+            // Writing to a string cannot fail.
+            let _ = match at {
+                0..4 => write!(text, "{cell:<width$}"),
+                _ => write!(text, "{cell:>width$}"),
+            };
+        }
+        text.push('\n');
+    };
+    line([
+        "path", "sealed", "request", "", "rate", "4 KiB", "disk", "of it", "sealing", "busy",
+        "limit",
+    ]);
     for way in &report.ways {
-        let us = |ns: u64| format!("{} µs", ns / 1000);
-        let _ = writeln!(
-            text,
-            "{:<14}{:<10}{:>10}{:>12}{:>12}{:>12}{:>12}{:>14.2}{:>14.2}",
-            way.path,
-            if way.encrypted { "AES-256" } else { "CRC-32C" },
-            Bytes(way.request_bytes.into()).to_string(),
-            gb(way.out_bytes_per_s),
-            gb(way.in_bytes_per_s),
-            us(way.out_latency_ns),
-            us(way.in_latency_ns),
-            way.out_over_raw,
-            way.in_over_raw,
-        );
+        let sealed = if way.encrypted { "AES-256" } else { "CRC-32C" };
+        let request = Bytes(way.request_bytes.into()).to_string();
+        for (name, side) in [("out", &way.out), ("in", &way.r#in)] {
+            let gb = |bps: f64| format!("{:.2} GB/s", bps / 1e9);
+            line([
+                way.path,
+                sealed,
+                &request,
+                name,
+                &gb(side.bytes_per_s),
+                &format!("{} µs", side.latency_ns / 1000),
+                &gb(side.disk_bytes_per_s),
+                &format!("{:.2}", side.over_disk),
+                &gb(side.seal_bytes_per_s),
+                &format!("{:.2}", side.busy),
+                side.limited_by,
+            ]);
+        }
     }
-    let _ = writeln!(
-        text,
-        "{:<34}{:>12}{:>12}\n\nraw: direct requests of 1 MiB, one after the other, right after \
-         each way; above is the best.",
-        "raw",
-        gb(report.raw_out_bytes_per_s),
-        gb(report.raw_in_bytes_per_s)
+    text.push_str(
+        "\ndisk: the disk alone, requests of that size without a pause, as many in flight, in\n\
+         turns with the rate; sealing: what one core copies and seals, or opens and copies,\n\
+         without a disk; busy: CPU time over time.\n",
     );
-    for line in report
-        .refused
-        .iter()
-        .map(String::as_str)
-        .chain(report.limits.iter().copied())
-    {
+    let limits = report.limits.iter().copied();
+    for line in report.refused.iter().map(String::as_str).chain(limits) {
         let _ = writeln!(text, "{line}");
     }
     text

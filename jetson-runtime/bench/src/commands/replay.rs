@@ -13,7 +13,6 @@ use crate::progress::Progress;
 use crate::replay::{Outcome, Settings, replay};
 use crate::report::{ReplayReport, to_json};
 use crate::text::Seconds;
-use crate::watch::SLACK_BYTES;
 use lgm::policy::Policy;
 use vtensor::Bytes;
 
@@ -107,8 +106,7 @@ fn execution(outcome: &Outcome) -> String {
             "held",
             format!(
                 "{} in the arena; {process} by PSS less baseline and spill tier, {} allowed",
-                outcome.held.arena,
-                Bytes(executed.arena.0 + SLACK_BYTES)
+                outcome.held.arena, outcome.held.process_allowed
             ),
         );
     }

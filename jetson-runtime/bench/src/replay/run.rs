@@ -16,7 +16,7 @@ use super::settings::{Executed, Settings};
 use super::versions::Versions;
 use super::witness::Witness;
 use crate::error::BenchError;
-use crate::watch::{Held, SLACK_BYTES, Watch};
+use crate::watch::{Held, Watch};
 
 /// What came of a replay.
 #[derive(Clone, Debug)]
@@ -89,10 +89,8 @@ fn execute(
         arena: planned.arena_bytes(),
         spill: planned.spill_bytes(),
     };
-    let mut watch = Watch::new(
-        &settings.spill,
-        settings.watch_process.then_some(SLACK_BYTES),
-    )?;
+    let slack = settings.watch_process.then(|| settings.slack());
+    let mut watch = Watch::new(&settings.spill, slack)?;
     let mut frozen = planned.freeze(fill)?;
     watch.look(&frozen.usage()?, frozen.arena_bytes(), 0)?;
     let ratio = kept.program.page_bytes.get() / page.get();

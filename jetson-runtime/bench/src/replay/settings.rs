@@ -7,6 +7,8 @@ use lgm::plan::Plan;
 use nix::unistd::{SysconfVar, sysconf};
 use vtensor::{Bytes, PageBytes, limits};
 
+use crate::watch::{ENGINES, SLACK_BYTES};
+
 /// How to execute a plan.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -46,6 +48,15 @@ impl Settings {
             watch_process: false,
             lazy_page_tables: true,
         }
+    }
+
+    /// What the process may hold beside arena and spill tier.
+    pub(super) fn slack(&self) -> u64 {
+        let buffers = match self.spill {
+            Spill::File(_) => ENGINES * self.storage.buffer_bytes(),
+            Spill::Ram => 0,
+        };
+        SLACK_BYTES + buffers
     }
 
     pub(super) fn options(&self, plan: &Plan) -> Options {

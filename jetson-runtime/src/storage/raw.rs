@@ -1,0 +1,121 @@
+//! What a copy is made of, each alone, for the probe: the disk without seals, and seals without a
+//! disk.
+
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::time::{ClockId, clock_gettime};
+
+use super::BLOCK_BYTES;
+use super::buffers::Buffers;
+use super::disk::{self, Disk, Request};
+use super::file::SpillFile;
+use super::options::{IoPath, StorageOptions};
+use super::seals::Seals;
+use crate::error::RuntimeError;
+
+/// Bytes that are sealed at once, more than any core's own cache.
+const SEALED_BYTES: usize = 8 << 20;
+/// How often; the fastest counts, for disturbances only slow down.
+const ROUNDS: u32 = 3;
+
+/// The disk alone.
+pub(super) struct Raw {
+    // Ends before the buffers that its requests use.
+    disk: Box<dyn Disk>,
+    buffers: Buffers,
+}
+
+impl Raw {
+    /// With as many requests in flight, of the same size, by the fastest path that there is.
+    pub(super) fn new(file: &SpillFile, options: &StorageOptions) -> Result<Self, RuntimeError> {
+        let fastest = StorageOptions {
+            path: IoPath::Auto,
+            ..*options
+        };
+        let buffers = Buffers::new(options.in_flight(), options.request())
+            .map_err(RuntimeError::system("take buffers to measure the disk"))?;
+        Ok(Self {
+            disk: disk::open(file, &fastest, &buffers)?,
+            buffers,
+        })
+    }
+
+    /// Bytes per second of requests that walk through a range of the file, for about so long.
+    pub(super) fn rate(
+        &mut self,
+        write: bool,
+        range: Range<u64>,
+        time: Duration,
+    ) -> Result<f64, Errno> {
+        let length = range.end - range.start;
+        let begin = Instant::now();
+        let request_bytes = self.buffers.bytes();
+        let (mut started, mut ended) = (0_u64, 0_u64);
+        let mut result = Ok(());
+        let mut free: Vec<usize> = (0..self.buffers.count()).collect();
+        loop {
+            let more = started == 0 || (result.is_ok() && begin.elapsed() < time);
+            if more && let Some(buffer) = free.pop() {
+                let request = Request {
+                    write,
+                    buffer,
+                    start: self.buffers.pointer(buffer),
+                    bytes: request_bytes,
+                    offset: range.start + started * request_bytes as u64 % length,
+                };
+                // SAFETY: the buffer is as long, and nobody else has it until it is free again.
+                unsafe { self.disk.start(request) };
+                started += 1;
+            } else if ended < started {
+                let end = self.disk.finish();
+                result = result.and(end.result);
+                free.push(end.buffer);
+                ended += 1;
+            } else {
+                break;
+            }
+        }
+        result.map(|()| (ended * request_bytes as u64) as f64 / begin.elapsed().as_secs_f64())
+    }
+}
+
+/// Bytes per second that one core copies and seals, and opens and copies.
+pub(super) fn seal_rates(seals: &Seals, request: usize) -> [f64; 2] {
+    let request = request.min(SEALED_BYTES);
+    let mut plain = vec![0x5a_u8; SEALED_BYTES];
+    let mut sealed = vec![0_u8; SEALED_BYTES];
+    let blocks = request / BLOCK_BYTES;
+    let mut best = [f64::INFINITY; 2];
+    for _ in 0..ROUNDS {
+        for (best, write) in best.iter_mut().zip([true, false]) {
+            let before = cpu_time(ClockId::CLOCK_THREAD_CPUTIME_ID);
+            let parts = plain
+                .chunks_exact_mut(request)
+                .zip(sealed.chunks_exact_mut(request));
+            for (part, (plain, sealed)) in parts.enumerate() {
+                let first = (part * blocks) as u64;
+                let bytes = NonNull::from(plain).cast();
+                if write {
+                    // SAFETY: the source is a borrowed buffer, as long as the other.
+                    unsafe { seals.copy_in(first, bytes, request, sealed) };
+                } else {
+                    // SAFETY: as above, for the target.
+                    let opened = unsafe { seals.copy_out(first, sealed, bytes, request) };
+                    opened.expect("what was sealed just now is intact");
+                }
+            }
+            let took = cpu_time(ClockId::CLOCK_THREAD_CPUTIME_ID) - before;
+            *best = best.min(took.as_secs_f64());
+        }
+    }
+    let bytes = SEALED_BYTES / request * request;
+    best.map(|seconds| bytes as f64 / seconds.max(1e-9))
+}
+
+/// What was computed so far.
+pub(super) fn cpu_time(clock: ClockId) -> Duration {
+    clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
+}
