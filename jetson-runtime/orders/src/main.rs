@@ -1,10 +1,11 @@
-//! Runs how application and engines speak (`jetson-runtime/src/{counters,waiting}.rs`, the very
-//! files) in every order that the C11 memory model allows, as far as loom explores it.
+//! Runs how application and engines speak (`jetson-runtime/src/{counters,waiting}.rs`), and how
+//! threads share the handle of a runtime (`ffi-c-api/src/slot.rs`), the very files, in every order
+//! that the C11 memory model allows, as far as loom explores it.
 //!
 //!     cargo run --manifest-path jetson-runtime/orders/Cargo.toml
 //!
 //! In: nothing. Out: one line for each model, with how many orders were tried; fails at the first
-//! that loses a wake-up or sees bytes that are not there yet.
+//! that loses a wake-up, sees bytes that are not there yet, or has two callers.
 //!
 //! Guarantees: the same models, run on the same files without the fence, and without release
 //! ordering, must fail. Where they do not, the check has found out nothing, and fails.
@@ -32,25 +33,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 type Model = (&'static str, fn(), usize);
 
 /// What is planted: the name of the variant, one of its models, and what loom says of it.
-const PLANTED: [(&str, &str, &str); 3] = [
+const PLANTED: [(&str, &str, &str); 4] = [
     ("unfenced", "a waiter is woken", "deadlock"),
     ("relaxed", "bytes go out and come in", "Causality violation"),
     ("relaxed", "a failure is reported", "Causality violation"),
+    ("relaxed", "a value is dropped once", "Causality violation"),
 ];
+
+/// The models, with the files as a variant has them.
+fn models(variant: &str) -> Vec<Model> {
+    match variant {
+        "unfenced" => unfenced::models::ALL.to_vec(),
+        "relaxed" => [&relaxed::models::ALL[..], &relaxed::slots::ALL].concat(),
+        _ => [&sound::models::ALL[..], &sound::slots::ALL].concat(),
+    }
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     if let [variant, name] = arguments.as_slice() {
-        let models = match variant.as_str() {
-            "unfenced" => unfenced::models::ALL,
-            "relaxed" => relaxed::models::ALL,
-            _ => sound::models::ALL,
-        };
+        let models = models(variant);
         let model = models.iter().find(|model| model.0 == name);
         explore(model.expect("the model is one of those of the table"));
         return ExitCode::SUCCESS;
     }
-    for model in &sound::models::ALL {
+    for model in &models("sound") {
         println!("ok      {}: {} orders", model.0, explore(model));
     }
     for planted in &PLANTED {

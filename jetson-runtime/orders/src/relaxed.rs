@@ -7,11 +7,18 @@ mod counters;
 mod direction;
 #[path = "models.rs"]
 pub(crate) mod models;
+#[allow(dead_code, reason = "no model forks")]
+#[path = "../../../ffi-c-api/src/slot.rs"]
+mod slot;
+#[path = "slots.rs"]
+pub(crate) mod slots;
 #[path = "../../src/waiting.rs"]
 mod waiting;
 
 mod sync {
-    pub(crate) use crate::stand_in::{AtomicU32, AtomicU64, SPINS_MAX, Word, fence, spin_loop};
+    pub(crate) use crate::stand_in::{
+        AtomicU32, AtomicU64, SPINS_MAX, UnsafeCell, Word, fence, spin_loop,
+    };
 
     #[allow(non_snake_case, non_upper_case_globals, reason = "as the type is used")]
     pub(crate) mod Ordering {

@@ -7,6 +7,11 @@ mod counters;
 mod direction;
 #[path = "models.rs"]
 pub(crate) mod models;
+#[allow(dead_code, reason = "no model forks")]
+#[path = "../../../ffi-c-api/src/slot.rs"]
+mod slot;
+#[path = "slots.rs"]
+pub(crate) mod slots;
 #[path = "../../src/waiting.rs"]
 mod waiting;
 

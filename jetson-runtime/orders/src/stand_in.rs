@@ -1,4 +1,4 @@
-//! `jetson-runtime/src/sync.rs`, for a model.
+//! `sync.rs` of the runtime and of the C library, for a model.
 
 use std::ops::Deref;
 
@@ -41,5 +41,18 @@ impl Word {
         let queue = self.queue.lock();
         self.sleepers.notify_one();
         drop(queue);
+    }
+}
+
+/// A cell whose uses are looked at: two without an order between them end the model.
+pub(crate) struct UnsafeCell<T>(loom::cell::UnsafeCell<T>);
+
+impl<T> UnsafeCell<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(loom::cell::UnsafeCell::new(value))
+    }
+
+    pub(crate) fn get(&self) -> *mut T {
+        self.0.with_mut(|value| value)
     }
 }
