@@ -3,40 +3,17 @@
 
 use std::fmt;
 
-use heapless::String;
+use arrayvec::ArrayString;
 use nix::errno::Errno;
 use vtensor::{Bytes, PieceRun, TensorId};
+
+pub use crate::direction::Direction;
 
 /// How many bytes of a tensor's name a report keeps.
 pub const FAILURE_NAME_BYTES: usize = 48;
 
 /// A name without a heap.
-pub type ShortName = String<FAILURE_NAME_BYTES, u8>;
-
-/// The direction of a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// From the device to the spill tier.
-    Out,
-    /// From the spill tier to the device.
-    In,
-}
-
-impl Direction {
-    /// The row of tables that hold one entry for each direction.
-    pub(crate) const fn index(self) -> usize {
-        self as usize
-    }
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Out => "out",
-            Self::In => "in",
-        })
-    }
-}
+pub type ShortName = ArrayString<FAILURE_NAME_BYTES>;
 
 /// A failed copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,9 +74,9 @@ pub(crate) fn said(errno: Errno) -> &'static str {
 
 /// As much of a name as a report keeps, cut at a character.
 pub(crate) fn short_name(name: &str) -> ShortName {
-    let mut short = String::new();
+    let mut short = ArrayString::new();
     for character in name.chars() {
-        if short.push(character).is_err() {
+        if short.try_push(character).is_err() {
             break;
         }
     }
