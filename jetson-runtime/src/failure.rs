@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use arrayvec::ArrayString;
+use heapless::String;
 use nix::errno::Errno;
 use vtensor::{Bytes, PieceRun, TensorId};
 
@@ -13,7 +13,7 @@ pub use crate::direction::Direction;
 pub const FAILURE_NAME_BYTES: usize = 48;
 
 /// A name without a heap.
-pub type ShortName = ArrayString<FAILURE_NAME_BYTES>;
+pub type ShortName = String<FAILURE_NAME_BYTES, u8>;
 
 /// A failed copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,9 +74,9 @@ pub(crate) fn said(errno: Errno) -> &'static str {
 
 /// As much of a name as a report keeps, cut at a character.
 pub(crate) fn short_name(name: &str) -> ShortName {
-    let mut short = ArrayString::new();
+    let mut short = String::new();
     for character in name.chars() {
-        if short.try_push(character).is_err() {
+        if short.push(character).is_err() {
             break;
         }
     }

@@ -473,7 +473,7 @@ pub(super) fn spilling(
     let (name, bytes) = (short_name(&item.name), Bytes(item.bytes));
     move |errno| RuntimeError::Spilling {
         direction,
-        name,
+        name: name.clone(),
         bytes,
         errno,
     }
