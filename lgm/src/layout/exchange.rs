@@ -7,7 +7,8 @@
 
 use super::Effort;
 use super::colouring::Lot;
-use super::occupancy::{Extent, Occupancy, wait_beyond};
+use super::extent::{Extent, wait_beyond};
+use super::occupancy::Occupancy;
 use super::stays::{Claimant, Position, Stay, StayId};
 
 /// What trying an exchange is worth in extents looked at.

@@ -3,80 +3,13 @@
 //! Pages whose past is the same are one *extent*, so that work grows with the number of moves, not
 //! of pages. Stays that are claimed together and leave together have consecutive numbers, so what
 //! an extent has held is a list of first stays.
-//!
-//! Claims look at all free extents, and there are few splits for each look: so the order of the
-//! pages is kept in sorted lists, and what looks compare stands in the extents themselves.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::extent::{ByPage, Extent, wait_beyond};
 use super::stays::{KNOWN, Position, Stay, StayId};
 use crate::count::to_u32;
-
-/// Consecutive pages with the same past.
-#[derive(Clone, Debug)]
-pub(super) struct Extent {
-    pub(super) count: u32,
-    /// Who has had the first page, in order; the next stay has had the next page.
-    pub(super) occupants: Vec<StayId>,
-    /// Since when it is free, and the label that it was freed with.
-    pub(super) freed: (Position, i64),
-    /// Who the first page is reserved for, the last to claim it first, and the next page for the
-    /// next ones.
-    pub(super) reserved: Vec<StayId>,
-    /// When the next of these claims it, and how many outs it knows of then; the ends of both if
-    /// it is not reserved.
-    next: (Position, i64),
-}
-
-impl Extent {
-    /// Notes who it is reserved for next.
-    fn note_next(&mut self, stays: &[Stay]) {
-        let next = self.reserved.last().map(|&id| &stays[id as usize]);
-        self.next = next.map_or(UNRESERVED, |next| (next.claim, next.known));
-    }
-
-    /// From when on it is reserved; the end of positions if it is not.
-    pub(super) fn reserved_from(&self) -> Position {
-        self.next.0
-    }
-
-    /// How many outs too many whom it is reserved for has to wait for if a stay leaves it with a
-    /// label.
-    pub(super) fn wait_of_reserved(&self, label: i64) -> i64 {
-        wait_beyond(label, self.next.1)
-    }
-}
-
-const UNRESERVED: (Position, i64) = (Position::MAX, i64::MAX);
-
-/// Extents by their first pages: each with its place in the table of extents.
-#[derive(Debug, Default)]
-struct ByPage(Vec<(u32, u32)>);
-
-impl ByPage {
-    /// Where a page is, or would be.
-    fn position(&self, page: u32) -> Result<usize, usize> {
-        self.0.binary_search_by_key(&page, |&(page, _)| page)
-    }
-
-    fn get(&self, page: u32) -> Option<u32> {
-        let at = self.position(page).ok()?;
-        Some(self.0[at].1)
-    }
-
-    fn insert(&mut self, page: u32, place: u32) {
-        if let Err(at) = self.position(page) {
-            self.0.insert(at, (page, place));
-        }
-    }
-
-    fn remove(&mut self, page: u32) {
-        if let Ok(at) = self.position(page) {
-            self.0.remove(at);
-        }
-    }
-}
 
 /// The pages of an arena, and the stays that have been given one.
 pub(super) struct Occupancy<'a> {
@@ -106,18 +39,11 @@ pub(super) struct Offer {
 
 impl<'a> Occupancy<'a> {
     pub(super) fn new(stays: &'a [Stay], pages: u32) -> Self {
-        let all = Extent {
-            count: pages,
-            occupants: Vec::new(),
-            freed: (0, KNOWN),
-            reserved: Vec::new(),
-            next: UNRESERVED,
-        };
         Self {
             stays,
-            extents: vec![all],
-            all: ByPage(vec![(0, 0)]),
-            free: ByPage(vec![(0, 0)]),
+            extents: vec![Extent::new(pages)],
+            all: ByPage::first(),
+            free: ByPage::first(),
             ending: BinaryHeap::new(),
             now: 0,
         }
@@ -147,8 +73,8 @@ impl<'a> Occupancy<'a> {
     }
 
     fn listed<'b>(&'b self, list: &'b ByPage) -> impl Iterator<Item = (u32, &'b Extent)> {
-        let list = list.0.iter();
-        list.map(|&(page, place)| (page, &self.extents[place as usize]))
+        let list = list.iter();
+        list.map(|(page, place)| (page, &self.extents[place as usize]))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -177,29 +103,22 @@ impl<'a> Occupancy<'a> {
     }
 
     fn split_at(&mut self, page: u32) {
-        let Err(behind) = self.all.position(page) else {
+        let Some((first, place)) = self.all.last_before(page) else {
             return;
         };
-        let (first, place) = self.all.0[behind - 1];
         let extent = &mut self.extents[place as usize];
         let kept = page - first;
         if kept >= extent.count {
             return;
         }
-        let rest = Extent {
-            count: extent.count - kept,
-            occupants: extent.occupants.iter().map(|&id| id + kept).collect(),
-            reserved: extent.reserved.iter().map(|&id| id + kept).collect(),
-            ..*extent
-        };
-        extent.count = kept;
+        let rest = extent.split_off(kept);
         let new = to_u32(self.extents.len());
         if self.free.get(first).is_some() {
             self.free.insert(page, new);
         } else {
             self.ending.push(Reverse((rest.freed.0, page)));
         }
-        self.all.0.insert(behind, (page, new));
+        self.all.insert(page, new);
         self.extents.push(rest);
     }
 
@@ -209,10 +128,7 @@ impl<'a> Occupancy<'a> {
         while page < end {
             let (stays, stay) = (self.stays, self.stay(id));
             let extent = self.extent_mut(page);
-            extent.occupants.push(id);
-            if extent.reserved.pop_if(|next| *next == id).is_some() {
-                extent.note_next(stays);
-            }
+            extent.occupy(id, stays);
             let count = extent.count;
             self.set_freed(page, (stay.until, stay.label));
             (page, id) = (page + count, id + count);
@@ -244,17 +160,9 @@ impl<'a> Occupancy<'a> {
     /// stays.
     pub(super) fn reserve(&mut self, page: u32, count: u32, first: StayId) {
         let stays = self.stays;
-        let first_at = self.all.0.partition_point(|&(at, _)| at < page);
-        let within = self.all.0[first_at..].iter();
-        for &(at, place) in within.take_while(|&&(at, _)| at < page + count) {
+        for (at, place) in self.all.within(page..page + count) {
             let extent = &mut self.extents[place as usize];
-            let id = first + (at - page);
-            let claim = |id: StayId| stays[id as usize].claim;
-            let later = extent
-                .reserved
-                .partition_point(|&other| claim(other) > claim(id));
-            extent.reserved.insert(later, id);
-            extent.note_next(stays);
+            extent.reserve(first + (at - page), stays);
         }
     }
 
@@ -264,7 +172,7 @@ impl<'a> Occupancy<'a> {
     }
 
     pub(super) fn free_len(&self) -> usize {
-        self.free.0.len()
+        self.free.len()
     }
 
     /// The extents that are free for as long as a stay lasts.
@@ -295,9 +203,4 @@ impl<'a> Occupancy<'a> {
         }
         page_of
     }
-}
-
-/// How many outs more than are known must be complete for the one with a label to be.
-pub(super) fn wait_beyond(label: i64, known: i64) -> i64 {
-    label.saturating_add(1).saturating_sub(known).max(0)
 }

@@ -6,18 +6,16 @@
 
 use vtensor::PageBytes;
 
+use super::candidates::Candidates;
 use super::ground::Ground;
 use super::need::{Need, PlanError};
 use super::{Found, Request};
-use crate::cost::Load;
-use crate::emit::emit;
 use crate::graph::Graph;
-use crate::layout::{self, Effort, Layout, layout};
+use crate::layout;
 use crate::policy::{Policy, Scheduler, Task};
 use crate::pool::Pool;
 use crate::queues::Pages;
 use crate::schedule::Schedule;
-use crate::share::Units;
 use crate::tricks::Tricks;
 
 /// Thousandths of the pages that schedules leave free, so that they have a layout, and one that
@@ -28,9 +26,6 @@ const RETREATS: [i64; 17] = [
 /// Thousandths of its time by which a schedule that leaves more free may be slower, and takes the
 /// place of one that leaves less.
 const AS_FAST: u64 = 1;
-/// Work on the layouts of each retreat, about a tenth of a second, and so much more for each move.
-const EFFORT: u64 = 6_000_000;
-const EFFORT_PER_MOVE: u64 = 500;
 
 /// Plans, if that takes less than `below_ns`.
 pub(super) fn plan(
@@ -178,83 +173,6 @@ impl<'a> Stand<'a> {
             need: self.need,
             budget: request.budget,
         })
-    }
-}
-
-/// The fastest program so far, and what more are made of.
-struct Candidates<'a> {
-    request: &'a Request<'a>,
-    ground: layout::Ground<'a>,
-    units: &'a Units,
-    pool: &'a Pool,
-    /// Pages beside the pool.
-    paged: u32,
-    /// Slower programs are of no use.
-    below_ns: u64,
-    /// What programs take beside what their schedules say, at the least: parts of shared pages are
-    /// copied by themselves.
-    beside_ns: u64,
-    best: Option<Found>,
-}
-
-impl Candidates<'_> {
-    /// What is not faster is of no use.
-    fn below_ns(&self) -> u64 {
-        let best_ns = self.best.as_ref().map(Found::iteration_ns);
-        best_ns.unwrap_or(self.below_ns)
-    }
-
-    fn may_be_faster(&self, schedule: &Schedule) -> bool {
-        let least_ns = schedule
-            .timeline
-            .iteration_ns
-            .saturating_add(self.beside_ns);
-        least_ns < self.below_ns()
-    }
-
-    /// Whether a program of some schedules, the fastest first, or of slower ones may be faster.
-    fn may_improve(&self, schedules: &[Schedule]) -> bool {
-        match schedules.first() {
-            Some(schedule) => self.may_be_faster(schedule),
-            // Without a limit to beat, less memory may still do where so much does not.
-            None => self.below_ns() == u64::MAX,
-        }
-    }
-
-    /// Looks for a faster program among the layouts of some schedules, the fastest first.
-    fn improve(&mut self, schedules: &[Schedule]) {
-        let moves = schedules.first().map_or(0, |schedule| schedule.moves.len());
-        let mut effort = Effort(EFFORT + EFFORT_PER_MOVE * moves as u64);
-        for schedule in schedules {
-            if !self.may_be_faster(schedule) || effort.0 == 0 {
-                break;
-            }
-            let within = (self.paged, self.below_ns());
-            let Some(layout) = layout(self.ground, schedule, within, &mut effort) else {
-                continue;
-            };
-            let found = self.found(schedule, &layout);
-            let layout_ns = layout.timeline.iteration_ns;
-            let beside_ns = found.iteration_ns().saturating_sub(layout_ns);
-            self.beside_ns = match self.best {
-                Some(_) => self.beside_ns.min(beside_ns),
-                None => beside_ns,
-            };
-            if found.iteration_ns() < self.below_ns() {
-                self.best = Some(found);
-            }
-        }
-    }
-
-    fn found(&self, schedule: &Schedule, layout: &Layout<'_>) -> Found {
-        let (skeleton, link) = (self.request.skeleton, self.ground.link);
-        let program = emit(layout, self.pool, self.units, skeleton);
-        Found {
-            timeline: Load::of_program(skeleton, &program, link).simulate(),
-            program,
-            scheduled_ns: schedule.timeline.iteration_ns,
-            peak_pages: self.pool.pages(self.ground.graph.page) + layout.peak_pages,
-        }
     }
 }
 
