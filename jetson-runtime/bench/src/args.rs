@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use lgm::planner::Methods;
 use lgm::policy::Policy;
+use lgm::tricks::Tricks;
 use vtensor::PageBytes;
 
 use crate::value::{self, BudgetArg};
@@ -277,12 +278,21 @@ pub struct CompareArgs {
     /// The page size [default: the device's, or a smaller one where an op would not fit]
     #[arg(long, value_name = "BYTES", value_parser = value::page_bytes)]
     pub page_bytes: Option<PageBytes>,
+    /// Plan without one of the planner's tricks, to see what it is worth
+    #[arg(long, value_name = "TRICK", value_parser = value::without, help = without_help())]
+    pub without: Option<Tricks>,
     /// Write all cells to this file, as CSV
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
     /// Draw time over budget into this file, as SVG: a panel for each trace and device
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
+}
+
+/// The help of `--without`: the names have one home.
+fn without_help() -> String {
+    let names = Tricks::NAMES.join(", ");
+    format!("Leave out one trick of the planner, to see what it is worth: {names}")
 }
 
 impl ReplayArgs {
