@@ -15,6 +15,7 @@ use std::num::NonZeroU32;
 
 use cuda_model::Control;
 use jetson_runtime::cuda::{Class, Device, Driver, Mechanism};
+use jetson_runtime::{Spill, StorageOptions};
 use lgm::planner::{Methods, Request};
 use lgm::policy::Policy;
 use lgm::profile::Profiles;
@@ -79,6 +80,8 @@ fn replay_everywhere(
         };
         let settings = GpuSettings {
             mechanism,
+            spill: Spill::Ram,
+            storage: StorageOptions::default(),
             force_host_spill: true,
             steps: const { NonZeroU32::new(2).expect("2 is not 0") },
             scale: f64::MIN_POSITIVE,

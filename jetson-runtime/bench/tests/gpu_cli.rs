@@ -51,9 +51,13 @@ fn replay<'a>(scale: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 #[test]
 fn the_probe_decides_and_says_why() {
     let forced = ["--force-host-spill"];
+    let file = concat!("file:", env!("CARGO_TARGET_TMPDIR"));
+    let to_file = ["--spill", file, "--methods", "swap"];
     for (machine, scale, more, mechanism, policy) in [
         ("nano", "1/512", &forced[..], "packed", "whole"),
         ("orin", "1/32", &forced, "mapped", "vtensor"),
+        ("nano", "1/512", &to_file, "packed", "whole"),
+        ("orin", "1/32", &to_file, "mapped", "vtensor"),
     ] {
         let report = json(machine, "", &replay(scale, more));
         assert_eq!(report["mismatches"], 0, "{machine}: {report}");
@@ -104,10 +108,10 @@ fn what_cannot_work_is_refused_with_the_reason() {
             "it would free nothing",
         ),
         (
-            "orin",
-            "1/32",
-            &["--spill", "file:/var/tmp"],
-            "storage cannot be used here: programs on a GPU cannot spill to storage yet",
+            "rtx-linux",
+            "1/512",
+            &["--spill", "file:/var/tmp", "--mechanism", "managed"],
+            "storage cannot be used here: with `managed` the driver moves pages",
         ),
         ("rtx-linux", "1/512", &[], "the device has pages of 2 MiB"),
     ] {
@@ -126,8 +130,9 @@ fn what_cannot_work_is_refused_with_the_reason() {
         said.contains("the budget cannot be used here: 1 TiB"),
         "{said}"
     );
-    let said = refused("rtx-wsl", &["probe", "--gpu-spill", "storage"]);
-    assert!(said.contains("cannot spill to storage yet"), "{said}");
+    let storage = ["probe", "--gpu-spill", "storage", "--mechanism", "managed"];
+    let said = refused("rtx-linux", &storage);
+    assert!(said.contains("storage cannot be used here"), "{said}");
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn digest(more: &[&str]) -> String {
     assert_eq!(report["mismatches"], 0, "{more:?}: {report}");
     assert_eq!(report["digests_equal"], true, "{more:?}: {report}");
     let keys = report.as_object().expect("an object").len();
-    assert_eq!(keys, 19 + MORE_KEYS.len(), "{report}");
+    assert_eq!(keys, 23 + MORE_KEYS.len(), "{report}");
     for key in MORE_KEYS {
         assert!(report.get(key).is_some(), "{key} is not in {report}");
     }

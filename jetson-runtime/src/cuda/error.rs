@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use vtensor::Bytes;
+use nix::errno::Errno;
+use vtensor::{Bytes, TensorId};
 
 use super::status::Status;
+use crate::failure::Direction;
 
 /// Why a GPU cannot be used, or a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +66,22 @@ pub enum CudaError {
         page: Bytes,
         /// The device's.
         granularity: Bytes,
+    },
+    /// The spill file failed. What the GPU did is not in doubt.
+    #[error(
+        "the spill file failed as tensor {tensor} moved {direction}, {offset} after the start of \
+         the copy: {}; abandon the program and save what is intact",
+        crate::failure::said(*errno)
+    )]
+    Spill {
+        /// Which way.
+        direction: Direction,
+        /// The tensor.
+        tensor: TensorId,
+        /// Where in the copy.
+        offset: Bytes,
+        /// What the system said.
+        errno: Errno,
     },
     /// A call before has failed: the program is over.
     #[error(

@@ -19,6 +19,7 @@ use crate::error::RuntimeError;
 use crate::memory;
 use crate::planned::bring_home;
 use crate::scale::Scale;
+use crate::spill::Spill;
 use crate::table::Table;
 
 impl Frozen {
@@ -70,12 +71,14 @@ fn freeze(
 ) -> Result<Frozen, RuntimeError> {
     let plan = plan.into_inner();
     let class = Class::of(device.facts());
-    if plan.program.spill_bytes.0 > 0 && class.one_memory() && !options.force_host_spill {
+    let to_host = options.spill == Spill::Ram;
+    let spills = plan.program.spill_bytes.0 > 0;
+    if spills && to_host && class.one_memory() && !options.force_host_spill {
         return Err(CudaError::Refused {
             choice: "a spill tier in host memory",
             reason: format!(
-                "{} is of class {class}: it would free nothing, and programs on a GPU cannot \
-                 spill to storage yet; give it a larger budget, or force it",
+                "{} is of class {class}: it would free nothing; spill to a file, give it a larger \
+                 budget, or force it",
                 device.facts().name
             ),
         }
@@ -87,10 +90,14 @@ fn freeze(
     if class.one_memory() {
         // Where that runs out the kernel ends processes, before the driver says anything.
         let arena = u64::from(plan.program.arena_pages) * scale.page().get();
-        let bytes = arena.saturating_add(scale.bytes(plan.program.spill_bytes.0));
+        let spilled = match to_host {
+            true => scale.bytes(plan.program.spill_bytes.0),
+            false => 0,
+        };
+        let bytes = arena.saturating_add(spilled);
         memory::demand("arena in the memory of host and device", bytes)?;
     }
-    let backing = mechanism::take(options.mechanism, device, &plan, scale)?;
+    let backing = mechanism::take(options, device, &plan, scale)?;
     // If anything fails from here on, the device comes to rest before its memory goes.
     let _rest = Rest(device);
     let table = Table::new(&plan, scale, &*backing);

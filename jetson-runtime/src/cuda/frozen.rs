@@ -363,8 +363,11 @@ impl Frozen {
         &mut self,
         result: Result<T, CudaError>,
     ) -> Result<T, RuntimeError> {
-        if result.is_err() {
-            self.doubt();
+        match &result {
+            Ok(_) => {}
+            // It is made while the host waits: whatever the GPU did is known.
+            Err(CudaError::Spill { .. }) => self.over = true,
+            Err(_) => self.doubt(),
         }
         Ok(result?)
     }

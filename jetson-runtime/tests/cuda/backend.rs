@@ -1,7 +1,7 @@
 //! A backend as the suite sees it: a plan becomes a program, whose ops check and write contents.
 
 use jetson_runtime::cuda::{self, Kernels, Mechanism, Options, Tally};
-use jetson_runtime::{Failed, Frozen, Planned, RuntimeError, pattern};
+use jetson_runtime::{Failed, Frozen, Planned, RuntimeError, Spill, pattern};
 use lgm::plan::Plan;
 use lgm::verify::VerifiedPlan;
 use vtensor::{Bytes, Mode, OpIndex, TensorId};
@@ -131,12 +131,19 @@ pub(crate) struct Gpu<'a> {
     pub(crate) mechanism: Mechanism,
     /// `None` follows the device.
     pub(crate) duplex: Option<bool>,
+    /// Whether pieces go to a file.
+    pub(crate) to_file: bool,
 }
 
 impl Gpu<'_> {
     pub(crate) fn options(&self) -> Options {
+        let spill = match self.to_file {
+            true => Spill::File(env!("CARGO_TARGET_TMPDIR").into()),
+            false => Spill::Ram,
+        };
         Options {
-            force_host_spill: true,
+            force_host_spill: !self.to_file,
+            spill,
             duplex: self.duplex,
             ..Options::of(self.mechanism)
         }
@@ -145,7 +152,8 @@ impl Gpu<'_> {
 
 impl Backend for Gpu<'_> {
     fn name(&self) -> String {
-        format!("{} on {}", self.mechanism, self.machine.name)
+        let tier = if self.to_file { ", to a file" } else { "" };
+        format!("{} on {}{tier}", self.mechanism, self.machine.name)
     }
 
     fn page(&self) -> u64 {
@@ -157,11 +165,21 @@ impl Backend for Gpu<'_> {
     }
 
     fn freeze(&self, plan: &Plan) -> Result<Box<dyn Program>, RuntimeError> {
+        self.freeze_with(plan, &self.options())
+    }
+}
+
+impl Gpu<'_> {
+    pub(crate) fn freeze_with(
+        &self,
+        plan: &Plan,
+        options: &Options,
+    ) -> Result<Box<dyn Program>, RuntimeError> {
         let device = &self.machine.device;
         let kernels = Kernels::load(device)?;
         let tally = Tally::new(device, plan.skeleton.tensors.len())?;
         let plan = VerifiedPlan::new(plan.clone()).expect("plans of the suite hold");
-        let frozen = cuda::Frozen::freeze(device, plan, &self.options(), initial)?;
+        let frozen = cuda::Frozen::freeze(device, plan, options, initial)?;
         Ok(Box::new(OnGpu {
             frozen,
             kernels,

@@ -19,6 +19,21 @@ const OUT_OF_MEMORY: i32 = 2;
 const ILLEGAL_ADDRESS: i32 = 700;
 const LAUNCH_FAILED: i32 = 719;
 
+/// How a run copies.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    mechanism: Mechanism,
+    to_file: bool,
+}
+
+/// To memory of the host.
+const fn to_host(mechanism: Mechanism) -> Way {
+    Way {
+        mechanism,
+        to_file: false,
+    }
+}
+
 /// What a run came to.
 enum Came {
     /// Nothing failed.
@@ -28,11 +43,12 @@ enum Came {
 }
 
 /// A short run; if it fails in the loop, what is said to be intact must be.
-fn run(machine: &Machine, mechanism: Mechanism) -> Came {
+fn run(machine: &Machine, way: Way) -> Came {
     let backend = Gpu {
         machine,
-        mechanism,
+        mechanism: way.mechanism,
         duplex: None,
+        to_file: way.to_file,
     };
     let (_, plan) = &programs::by_hand(MODEL_PAGE, backend.scatters())[0];
     let mut versions = vec![0; plan.skeleton.tensors.len()];
@@ -86,32 +102,32 @@ fn saved(program: Box<dyn Program>, plan: &Plan, before: &[u32], versions: &[u32
 }
 
 /// Lets every call of every function fail in turn, as a run without failures makes them.
-fn every_call_fails(mechanism: Mechanism, failing: Failing, code: i32) {
-    every_call_fails_on("rtx-linux", mechanism, failing, code);
+fn every_call_fails(way: Way, failing: Failing, code: i32) {
+    every_call_fails_on("rtx-linux", way, failing, code);
 }
 
-fn every_call_fails_on(profile: &str, mechanism: Mechanism, failing: Failing, code: i32) {
+fn every_call_fails_on(profile: &str, way: Way, failing: Failing, code: i32) {
     let machine = Machine::model(profile);
-    let calls = calls_of(&machine, mechanism);
+    let calls = calls_of(&machine, way);
     let mut control = machine.loose();
     let mut count = Count::default();
     for (function, times) in &calls {
         for nth in 1..=*times {
             let name =
-                format!("{profile}, {mechanism}, {failing:?} {code}, {function} {nth} of {times}");
+                format!("{profile}, {way:?}, {failing:?} {code}, {function} {nth} of {times}");
             let machine = Machine::again(control, profile);
             let model = machine.control.as_ref().unwrap();
             model.inject(function, nth, failing, code).unwrap();
-            count.note(one_call_fails(&machine, mechanism, code, &name));
+            count.note(one_call_fails(&machine, way, code, &name));
             control = machine.loose();
             let held = check_given_back(&control, &name);
             assert!(held == 0 || *function == "cuMemUnmap", "{name}");
         }
     }
     let all: u64 = calls.iter().map(|(_, times)| times).sum();
-    println!("{mechanism}, {failing:?} {code}: {count:?} of {all} calls");
+    println!("{way:?}, {failing:?} {code}: {count:?} of {all} calls");
     // The rest are calls that give back, and looks at events that a slow machine has more of.
-    assert!(count.failed > 150, "{mechanism}, {failing:?}: {count:?}");
+    assert!(count.failed > 150, "{way:?}, {failing:?}: {count:?}");
     // What fails with nothing under way loses nothing.
     assert!(count.saved > 0 || failing != Failing::Now, "{count:?}");
 }
@@ -135,9 +151,9 @@ impl Count {
 }
 
 /// A run with a failure on cue: in bounded time, told as what it is, and over with it.
-fn one_call_fails(machine: &Machine, mechanism: Mechanism, code: i32, name: &str) -> Came {
+fn one_call_fails(machine: &Machine, way: Way, code: i32, name: &str) -> Came {
     let begin = Instant::now();
-    let came = run(machine, mechanism);
+    let came = run(machine, way);
     if let Came::Failed(error, _) = &came {
         let RuntimeError::Cuda(cuda) = error else {
             panic!("{name}: {error}");
@@ -149,7 +165,7 @@ fn one_call_fails(machine: &Machine, mechanism: Mechanism, code: i32, name: &str
     machine.control.as_ref().unwrap().clear_faults().unwrap();
     if code == OUT_OF_MEMORY {
         // What failed with the last call of a program is told to the next one.
-        let mut again = (0..2).map(|_| run(machine, mechanism));
+        let mut again = (0..2).map(|_| run(machine, way));
         assert!(again.any(|came| matches!(came, Came::Whole)), "{name}");
     }
     came
@@ -214,13 +230,13 @@ pub(crate) const FUNCTIONS: [&str; 34] = [
 ];
 
 /// How often a whole run calls each function.
-fn calls_of(machine: &Machine, mechanism: Mechanism) -> Vec<(&'static str, u64)> {
+fn calls_of(machine: &Machine, way: Way) -> Vec<(&'static str, u64)> {
     let control = machine.control.as_ref().unwrap();
     // A function that the driver lacks is called by nobody.
     let count = |function| control.calls(function).unwrap_or(0);
     let before = FUNCTIONS.map(count);
     let all = count("*");
-    assert!(matches!(run(machine, mechanism), Came::Whole));
+    assert!(matches!(run(machine, way), Came::Whole));
     let calls = FUNCTIONS.into_iter().zip(before);
     let calls = calls.map(|(function, before)| (function, count(function) - before));
     let calls: Vec<_> = calls.filter(|(_, calls)| *calls > 0).collect();
@@ -231,36 +247,56 @@ fn calls_of(machine: &Machine, mechanism: Mechanism) -> Vec<(&'static str, u64)>
 
 #[test]
 fn out_of_memory_at_every_call_of_mapped() {
-    every_call_fails(Mechanism::Mapped, Failing::Now, OUT_OF_MEMORY);
+    every_call_fails(to_host(Mechanism::Mapped), Failing::Now, OUT_OF_MEMORY);
 }
 
 #[test]
 fn out_of_memory_at_every_call_of_packed() {
-    every_call_fails(Mechanism::Packed, Failing::Now, OUT_OF_MEMORY);
+    every_call_fails(to_host(Mechanism::Packed), Failing::Now, OUT_OF_MEMORY);
 }
 
 #[test]
 fn out_of_memory_at_every_call_of_managed() {
-    every_call_fails(Mechanism::Managed, Failing::Now, OUT_OF_MEMORY);
+    every_call_fails(to_host(Mechanism::Managed), Failing::Now, OUT_OF_MEMORY);
 }
 
 #[test]
 fn work_that_fails_after_every_call() {
     for mechanism in Mechanism::ALL {
-        every_call_fails(mechanism, Failing::Late, ILLEGAL_ADDRESS);
-        every_call_fails(mechanism, Failing::Late, OUT_OF_MEMORY);
+        every_call_fails(to_host(mechanism), Failing::Late, ILLEGAL_ADDRESS);
+        every_call_fails(to_host(mechanism), Failing::Late, OUT_OF_MEMORY);
     }
 }
 
 #[test]
 fn a_lost_context_at_every_call() {
     for mechanism in Mechanism::ALL {
-        every_call_fails(mechanism, Failing::ForEver, LAUNCH_FAILED);
+        every_call_fails(to_host(mechanism), Failing::ForEver, LAUNCH_FAILED);
     }
 }
 
 #[test]
 fn out_of_memory_at_every_call_with_one_copy_engine() {
-    every_call_fails_on("nano", Mechanism::Packed, Failing::Now, OUT_OF_MEMORY);
-    every_call_fails_on("thor", Mechanism::Mapped, Failing::Now, OUT_OF_MEMORY);
+    every_call_fails_on(
+        "nano",
+        to_host(Mechanism::Packed),
+        Failing::Now,
+        OUT_OF_MEMORY,
+    );
+    every_call_fails_on(
+        "thor",
+        to_host(Mechanism::Mapped),
+        Failing::Now,
+        OUT_OF_MEMORY,
+    );
+}
+
+#[test]
+fn every_call_fails_while_pieces_go_to_a_file() {
+    let way = Way {
+        mechanism: Mechanism::Mapped,
+        to_file: true,
+    };
+    every_call_fails_on("orin", way, Failing::Now, OUT_OF_MEMORY);
+    every_call_fails_on("orin", way, Failing::Late, ILLEGAL_ADDRESS);
 }

@@ -15,5 +15,6 @@ mod plans;
 mod probing;
 mod programs;
 mod refusals;
+mod storage;
 mod suite;
 mod threads;

@@ -1,5 +1,6 @@
 //! What every backend must do.
 
+use jetson_runtime::cuda::Mechanism;
 use jetson_runtime::{RuntimeError, pattern};
 use lgm::plan::Plan;
 use vtensor::{Bytes, Mode, OpIndex, TensorId};
@@ -16,11 +17,16 @@ fn everywhere(part: impl Fn(&dyn Backend)) {
             control.jitter(1, 20_000).unwrap();
         }
         for mechanism in machine.mechanisms() {
-            for duplex in [None, Some(false)] {
+            let to_file = (mechanism != Mechanism::Managed).then_some((None, true));
+            for (duplex, to_file) in [(None, false), (Some(false), false)]
+                .into_iter()
+                .chain(to_file)
+            {
                 part(&Gpu {
                     machine: &machine,
                     mechanism,
                     duplex,
+                    to_file,
                 });
             }
         }

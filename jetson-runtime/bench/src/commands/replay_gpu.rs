@@ -60,6 +60,8 @@ struct Chosen {
     known: KnownGpu,
     decision: Decision,
     policy: Policy,
+    /// Where pieces go.
+    spill: Spill,
 }
 
 impl Chosen {
@@ -90,14 +92,15 @@ impl Chosen {
             known,
             decision,
             policy,
+            spill: args.spill.tier(),
         })
     }
 
-    /// How room is made, if nothing else was asked for. Where there is nowhere to spill to yet, ops
-    /// run again and nothing moves.
+    /// How room is made, if nothing else was asked for. Where only storage frees memory and no
+    /// folder is named, ops run again and nothing moves.
     fn methods(&self) -> Methods {
-        match self.decision.spill {
-            SpillPlace::Storage => Methods::Recompute,
+        match (self.decision.spill, &self.spill) {
+            (SpillPlace::Storage, Spill::Ram) => Methods::Recompute,
             _ => Methods::Both,
         }
     }
@@ -110,7 +113,8 @@ impl Chosen {
         let program = &plan.program;
         let ratio = program.page_bytes.get() / page.get();
         let arena = u64::from(program.arena_pages) * page.get();
-        let spilled = match self.known.probe.class.one_memory() {
+        let in_memory = self.spill == Spill::Ram && self.known.probe.class.one_memory();
+        let spilled = match in_memory {
             true => program.spill_bytes.0 / ratio,
             false => 0,
         };
@@ -148,6 +152,8 @@ pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
     room.map_err(RuntimeError::from)?;
     let settings = GpuSettings {
         mechanism: chosen.decision.mechanism,
+        spill: args.spill.tier(),
+        storage: args.spill.storage(),
         force_host_spill: args.gpu.force_host_spill,
         steps: args.steps,
         scale: args.scale,

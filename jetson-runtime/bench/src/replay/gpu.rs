@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use jetson_runtime::cuda::{CudaError, Device, Frozen, Kernels, Mechanism, Options, Stats};
 use jetson_runtime::cuda::{Taken, Tally};
-use jetson_runtime::{RuntimeError, pattern};
+use jetson_runtime::{RuntimeError, Spill, StorageOptions, pattern};
 use lgm::plan::Plan;
 use lgm::skeleton::Skeleton;
 use lgm::verify::VerifiedPlan;
@@ -26,10 +26,14 @@ use crate::error::BenchError;
 const PART_BYTES: u64 = 1 << 20;
 
 /// How to execute a plan on a GPU.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct GpuSettings {
     /// Where tensors lie, and how copies are made.
     pub mechanism: Mechanism,
+    /// Where pieces go.
+    pub spill: Spill,
+    /// How a spill file is used. At a smaller scale it goes through the page cache, unsealed.
+    pub storage: StorageOptions,
     /// Spill to the host although that frees nothing.
     pub force_host_spill: bool,
     /// Training steps.
@@ -95,6 +99,8 @@ pub fn replay_on_gpu(
     let page = Executed::page_of(kept.program.page_bytes, settings.scale);
     let options = Options {
         executed_page: Some(page),
+        spill: settings.spill.clone(),
+        storage: settings.storage,
         force_host_spill: settings.force_host_spill,
         ..Options::of(settings.mechanism)
     };

@@ -2,7 +2,7 @@
 //!
 //! | mechanism | where tensors lie | a copy is |
 //! |---|---|---|
-//! | `mapped` | pages, which aliased windows show | a copy to or from pinned memory |
+//! | `mapped` | pages, which aliased windows show | a copy to or from pinned memory, or a file |
 //! | `packed` | one plain allocation; every window is a stretch of it | the same |
 //! | `managed` | each tensor at an address for life, the driver places pages | a prefetch |
 //!
@@ -13,6 +13,7 @@ mod managed;
 mod mapped;
 mod overlay;
 mod packed;
+mod slots;
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,6 +24,7 @@ use vtensor::Bytes;
 
 use super::device::Device;
 use super::error::CudaError;
+use super::options::Options;
 use super::stream::Stream;
 use crate::content::{Content, Segment};
 use crate::copier::Transfer;
@@ -30,6 +32,7 @@ use crate::error::RuntimeError;
 use crate::places::{AtRest, Places};
 use crate::residency::{Lowered, Progress, Whose, residency};
 use crate::scale::Scale;
+use crate::spill::Spill;
 
 /// Where tensors lie on the device, and how a copy is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -127,19 +130,32 @@ pub(crate) trait Backing: Places + AtRest + Send {
 
 /// Takes all memory that a plan needs.
 pub(super) fn take(
-    mechanism: Mechanism,
+    options: &Options,
     device: &Device,
     plan: &Plan,
     scale: Scale,
 ) -> Result<Box<dyn Backing>, RuntimeError> {
-    let backing: Box<dyn Backing> = match mechanism {
+    let backing: Box<dyn Backing> = match options.mechanism {
         Mechanism::Mapped => {
             let windows = mapped::Mapped::new(device, &plan.program, scale)?;
-            Box::new(explicit::Explicit::new(device, windows, plan, scale)?)
+            Box::new(explicit::Explicit::new(
+                device, windows, plan, scale, options,
+            )?)
         }
         Mechanism::Packed => {
             let arena = packed::Packed::new(device, &plan.program, scale)?;
-            Box::new(explicit::Explicit::new(device, arena, plan, scale)?)
+            Box::new(explicit::Explicit::new(
+                device, arena, plan, scale, options,
+            )?)
+        }
+        Mechanism::Managed if matches!(options.spill, Spill::File(_)) => {
+            return Err(CudaError::Refused {
+                choice: "a spill file",
+                reason: "with `managed` the driver moves pages, between memories only; take \
+                         `mapped` or `packed`"
+                    .into(),
+            }
+            .into());
         }
         Mechanism::Managed => Box::new(managed::Managed::new(device, plan, scale)?),
     };

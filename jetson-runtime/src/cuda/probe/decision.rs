@@ -71,7 +71,7 @@ impl Decision {
         }
         let (mut reasons, mut warnings) = (Vec::new(), Vec::new());
         let mechanism = mechanism(probe, choices.mechanism, &mut reasons)?;
-        let spill = spill(probe, choices.spill, &mut reasons, &mut warnings)?;
+        let spill = spill(probe, choices.spill, mechanism, &mut reasons, &mut warnings)?;
         let duplex = probe.copy_engines >= 2;
         reasons.push(match probe.copy_engines {
             0 | 1 => "one stream takes both directions: the device has one copy engine".into(),
@@ -172,19 +172,22 @@ fn mechanism(
 fn spill(
     probe: &Probe,
     wanted: Option<SpillPlace>,
+    mechanism: Mechanism,
     reasons: &mut Vec<String>,
     warnings: &mut Vec<String>,
 ) -> Result<SpillPlace, CudaError> {
-    const NO_STORAGE: &str = "programs on a GPU cannot spill to storage yet";
-    if wanted == Some(SpillPlace::Storage) {
+    if wanted == Some(SpillPlace::Storage) && mechanism == Mechanism::Managed {
         return Err(CudaError::Refused {
             choice: "storage",
-            reason: NO_STORAGE.into(),
+            reason: "with `managed` the driver moves pages, between memories only".into(),
         });
     }
     let one_memory = probe.class.one_memory();
     let (chosen, reason) = match (one_memory, wanted) {
-        (_, Some(wanted)) => (wanted, "spill to the host, as was asked for"),
+        (_, Some(SpillPlace::Host)) => (SpillPlace::Host, "spill to the host, as was asked for"),
+        (_, Some(SpillPlace::Storage)) => {
+            (SpillPlace::Storage, "spill to storage, as was asked for")
+        }
         (true, None) => (
             SpillPlace::Storage,
             "spill to storage: the host's memory is the device's own, moving there frees none",
@@ -196,7 +199,8 @@ fn spill(
         warnings.push("spilling to the host frees nothing here: it is the same memory".into());
     }
     if chosen == SpillPlace::Storage {
-        warnings.push(NO_STORAGE.into());
+        let serial = "a GPU's copies to and from storage are not overlapped with kernels yet";
+        warnings.push(serial.into());
     }
     Ok(chosen)
 }
