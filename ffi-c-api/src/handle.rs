@@ -80,6 +80,7 @@ pub(crate) fn insert(held: Box<Held>) -> Result<*mut VtRuntime, Status> {
     let phase = held.phase();
     for (index, row) in ROWS.iter().enumerate() {
         if let Some(mut entered) = row.slot.claim() {
+            // Relaxed, as every use of it: it tells of nothing else, and leaving the slot releases.
             row.phase.store(phase, Ordering::Relaxed);
             *entered.held() = Some(held);
             return Ok(handle(index, entered.generation()));

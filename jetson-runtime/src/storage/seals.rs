@@ -71,7 +71,8 @@ impl Seals {
     pub(super) fn seal(&self, first: u64, data: &mut [u8]) {
         assert!(data.len().is_multiple_of(BLOCK_BYTES), "blocks are whole");
         let count = (data.len() / BLOCK_BYTES) as u64;
-        // Counted from 1: a row of zeroes is a block that was never written.
+        // Counted from 1: a row of zeroes is a block that was never written. Relaxed: all that is
+        // asked of it is that no two writes get the same, and nothing is concluded from its order.
         let counters = self.writes.fetch_add(count, Ordering::Relaxed) + 1..;
         let blocks = (first..).zip(data.chunks_exact_mut(BLOCK_BYTES));
         for (counter, (block, data)) in counters.zip(blocks) {
