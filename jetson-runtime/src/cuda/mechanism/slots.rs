@@ -5,8 +5,8 @@
 //! is made at once, part by part, by the thread that ends the step which releases it: when it
 //! returns, it is complete.
 //!
-//! Limits: so the GPU idles while a file is written or read. *Not here yet*: a thread that does this
-//! beside kernels.
+//! Limits: so the GPU idles while a file is written or read. *Not here yet*: a thread that does
+//! this beside kernels.
 
 use std::cell::RefCell;
 use std::ptr::{self, NonNull};
@@ -186,8 +186,9 @@ impl Filed {
                 errno: error.errno,
             };
             if transfer.direction == Direction::In {
-                // SAFETY: the bounce buffer is as long and this copy's own. The outs that wrote the
-                // slot were enqueued before (V3), hence made, and whoever overwrites it comes later.
+                // SAFETY: the bounce buffer is as long and this copy's own. The outs that wrote
+                // the slot were enqueued before (V3), hence made, and whoever overwrites it comes
+                // later.
                 unsafe { port.read(slot, bounce, part) }.map_err(failed)?;
             }
             // SAFETY: range and bounce buffer are alive; the order is the caller's promise.
