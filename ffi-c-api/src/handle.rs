@@ -18,6 +18,7 @@ use crate::fork;
 use crate::guard::failure;
 use crate::log::Scope;
 use crate::runtime::Held;
+use crate::slot::{Entered, Refusal, Slot, UNUSED};
 use crate::status::{
     Status, VT_ERROR_BUSY, VT_ERROR_FAILED, VT_ERROR_INVALID_ARGUMENT, VT_ERROR_NOT_FOUND,
     VT_ERROR_UNSUPPORTED,
@@ -32,99 +33,34 @@ pub struct VtRuntime {
     _opaque: [u8; 0],
 }
 
-/// A slot's state is in the low bits of its word, its generation above.
-const STATE: u64 = 0b11;
-const FREE: u64 = 0;
-const IDLE: u64 = 1;
-/// A call has it.
-const BUSY: u64 = 2;
-/// A call has it, and frees it in the end.
-const DOOMED: u64 = 3;
-const GENERATION: u32 = STATE.count_ones();
-
 /// The top bits of every handle: no pointer to anything has them, so a handle that is used as one
 /// faults at once.
 const MARK: usize = 0x5a << 56;
 
-struct Slot {
-    word: AtomicU64,
+struct Row {
+    slot: Slot<Box<Held>>,
     /// The phase as of the last call, for those who may not wait for one.
     phase: AtomicU32,
-    held: UnsafeCell<Option<Box<Held>>>,
 }
 
-// SAFETY: `held` is touched only by who has moved the word to BUSY, or has the last say at DOOMED;
-// and what it holds may change threads.
-unsafe impl Sync for Slot {}
-
-const _: () = {
-    const fn sendable<T: Send>() {}
-    sendable::<Held>();
-};
-
-static SLOTS: [Slot; RUNTIMES_MAX] = [const {
-    Slot {
-        word: AtomicU64::new(FREE),
+static ROWS: [Row; RUNTIMES_MAX] = [const {
+    Row {
+        slot: Slot::of(AtomicU64::new(UNUSED), UnsafeCell::new(None)),
         phase: AtomicU32::new(0),
-        held: UnsafeCell::new(None),
     }
 }; RUNTIMES_MAX];
 
-/// A slot that this thread has, until it is dropped.
-struct Entered {
-    slot: &'static Slot,
-    generation: u64,
+fn handle(index: usize, generation: u32) -> *mut VtRuntime {
+    ptr::without_provenance_mut(MARK | ((generation as usize) << 8) | (index + 1))
 }
 
-impl Entered {
-    #[allow(
-        clippy::mut_from_ref,
-        reason = "the word is this value's, so the cell is"
-    )]
-    fn held(&mut self) -> &mut Option<Box<Held>> {
-        // SAFETY: this value has moved the word to BUSY, and nobody else touches the cell then.
-        unsafe { &mut *self.slot.held.get() }
-    }
-}
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        let busy = self.generation | BUSY;
-        let word = &self.slot.word;
-        let left = word.compare_exchange(
-            busy,
-            self.generation | IDLE,
-            Ordering::Release,
-            Ordering::Acquire,
-        );
-        if left.is_err() {
-            free(self.slot, self.generation);
-        }
-    }
-}
-
-/// Empties a slot that this thread has the last say on.
-fn free(slot: &Slot, generation: u64) {
-    // SAFETY: the word is DOOMED, and its one observer is this thread.
-    let held = unsafe { &mut *slot.held.get() }.take();
-    slot.word.store(next(generation), Ordering::Release);
-    // Outside of the table: it joins threads, and it may panic.
-    drop(held);
-}
-
-fn handle(index: usize, generation: u64) -> *mut VtRuntime {
-    let number = usize::try_from(generation >> GENERATION).expect("64-bit systems only");
-    ptr::without_provenance_mut(MARK | (number << 8) | (index + 1))
-}
-
-/// The slot and the generation, in place, of what may be a handle.
-fn parts(handle: *const VtRuntime) -> Option<(&'static Slot, u64)> {
+/// The row and the generation, of what may be a handle.
+fn parts(handle: *const VtRuntime) -> Option<(&'static Row, u32)> {
     let bits = handle.addr();
     let index = (bits & 0xff).checked_sub(1)?;
-    let generation = (bits & !MARK) as u64 >> 8;
-    let slot = SLOTS.get(index)?;
-    let ours = bits & MARK == MARK && generation <= u64::from(u32::MAX);
-    ours.then_some((slot, generation << GENERATION))
+    let generation = u32::try_from((bits & !MARK) >> 8).ok()?;
+    let row = ROWS.get(index)?;
+    (bits & MARK == MARK).then_some((row, generation))
 }
 
 /// Takes no runtime for this process's own any more, and gives nothing back.
@@ -132,43 +68,22 @@ fn parts(handle: *const VtRuntime) -> Option<(&'static Slot, u64)> {
 /// # Safety
 /// This thread is the only one of the process.
 pub(crate) unsafe fn disown() {
-    for slot in &SLOTS {
-        let word = slot.word.load(Ordering::Relaxed);
-        if word & STATE != FREE {
-            // SAFETY: nobody else is there. What is overwritten stays where it is: it is another
-            // process's, and may be half changed.
-            unsafe { slot.held.get().write(None) };
-            slot.word.store(next(word), Ordering::Relaxed);
-        }
+    for row in &ROWS {
+        // SAFETY: the caller's promise is passed on unchanged.
+        unsafe { row.slot.disown() };
     }
-}
-
-/// The word of a free slot, after one of this generation.
-const fn next(word: u64) -> u64 {
-    let generation = (word >> GENERATION).wrapping_add(1) & u32::MAX as u64;
-    (generation << GENERATION) | FREE
 }
 
 /// Gives a new runtime a handle.
 pub(crate) fn insert(held: Box<Held>) -> Result<*mut VtRuntime, Status> {
     fork::watch();
     let phase = held.phase();
-    for (index, slot) in SLOTS.iter().enumerate() {
-        let word = slot.word.load(Ordering::Acquire);
-        let generation = word & !STATE;
-        let taken = || {
-            slot.word.compare_exchange(
-                word,
-                generation | BUSY,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            )
-        };
-        if word & STATE == FREE && taken().is_ok() {
-            let mut entered = Entered { slot, generation };
-            slot.phase.store(phase, Ordering::Relaxed);
+    for (index, row) in ROWS.iter().enumerate() {
+        if let Some(mut entered) = row.slot.claim() {
+            // Relaxed, as every use of it: it tells of nothing else, and leaving the slot releases.
+            row.phase.store(phase, Ordering::Relaxed);
             *entered.held() = Some(held);
-            return Ok(handle(index, generation));
+            return Ok(handle(index, entered.generation()));
         }
     }
     Err(failure(
@@ -179,26 +94,19 @@ pub(crate) fn insert(held: Box<Held>) -> Result<*mut VtRuntime, Status> {
 
 /// Takes a runtime for a call.
 #[inline]
-fn enter(handle: *const VtRuntime, call: &str) -> Result<Entered, Status> {
-    let Some((slot, generation)) = parts(handle) else {
+fn enter(handle: *const VtRuntime, call: &str) -> Result<Entered<'static, Box<Held>>, Status> {
+    let Some((row, generation)) = parts(handle) else {
         return Err(stranger(handle, call));
     };
-    let taken = slot.word.compare_exchange(
-        generation | IDLE,
-        generation | BUSY,
-        Ordering::Acquire,
-        Ordering::Relaxed,
-    );
-    match taken {
-        Ok(_) => Ok(Entered { slot, generation }),
-        Err(word) if word == generation | BUSY => Err(failure(
+    row.slot.enter(generation).map_err(|refusal| match refusal {
+        Refusal::Busy => failure(
             VT_ERROR_BUSY,
             format_args!(
                 "{call}: another call on this runtime is running; make them one at a time"
             ),
-        )),
-        Err(_) => Err(stranger(handle, call)),
-    }
+        ),
+        Refusal::Gone => stranger(handle, call),
+    })
 }
 
 #[cold]
@@ -254,46 +162,29 @@ pub(crate) fn phase(
     failed: u32,
     body: impl FnOnce(&mut Held) -> u32,
 ) -> u32 {
-    let Some((slot, generation)) = parts(handle) else {
+    let Some((row, generation)) = parts(handle) else {
         stranger(handle, call);
         return failed;
     };
     // Asked first, since a refusal would leave its detail although this call succeeds.
-    if slot.word.load(Ordering::Acquire) == generation | BUSY {
-        return slot.phase.load(Ordering::Relaxed);
+    if row.slot.is_busy(generation) {
+        return row.phase.load(Ordering::Relaxed);
     }
     match with(handle, call, |held| Ok(body(held))) {
         Ok(phase) => {
-            slot.phase.store(phase, Ordering::Relaxed);
+            row.phase.store(phase, Ordering::Relaxed);
             phase
         }
-        Err(VT_ERROR_BUSY) => slot.phase.load(Ordering::Relaxed),
+        Err(VT_ERROR_BUSY) => row.phase.load(Ordering::Relaxed),
         Err(_) => failed,
     }
 }
 
 /// Destroys a runtime: now, or, if a call runs on it, when that call ends.
 pub(crate) fn destroy(handle: *mut VtRuntime, call: &str) -> Result<(), Status> {
-    let Some((slot, generation)) = parts(handle) else {
-        return Err(stranger(handle, call));
-    };
-    let doomed = generation | DOOMED;
-    let exchange = |from| {
-        slot.word
-            .compare_exchange(from, doomed, Ordering::AcqRel, Ordering::Acquire)
-    };
-    loop {
-        if exchange(generation | IDLE).is_ok() {
-            free(slot, generation);
-            return Ok(());
-        }
-        match exchange(generation | BUSY) {
-            Ok(_) => return Ok(()),
-            // It became idle in between.
-            Err(word) if word == generation | IDLE => {}
-            Err(_) => return Err(stranger(handle, call)),
-        }
-    }
+    let gone = || stranger(handle, call);
+    let (row, generation) = parts(handle).ok_or_else(gone)?;
+    row.slot.end(generation).map_err(|_| gone())
 }
 
 #[cfg(test)]

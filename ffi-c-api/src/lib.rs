@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`status`], [`last_error`] | the status codes; this thread's detail of the last failure |
 //! | [`guard`] | the wall that no panic crosses |
-//! | [`handle`] | what a `vt_runtime *` is, and who may use it |
+//! | [`handle`], `slot`, `sync` | what a `vt_runtime *` is, and who may use it |
 //! | `extensible`, `arguments` | structs that can grow; pointers and texts of the caller |
 //! | `refusal` | what an error of the runtime is in C |
 //! | [`version`], [`bytes`] | the version as a number; amounts of memory as text |
@@ -44,8 +44,10 @@ pub mod plan;
 pub mod probe;
 mod refusal;
 pub mod runtime;
+mod slot;
 pub mod stats;
 pub mod status;
+mod sync;
 pub mod tensor;
 pub mod version;
 pub mod window;

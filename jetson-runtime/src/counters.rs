@@ -8,12 +8,14 @@
 //! | `state` | whoever stops | an engine failed, or the runtime ends |
 //!
 //! Memory order: `done` is stored with release ordering after the copy and loaded with acquire
-//! ordering before the bytes are used; `released` the same, the other way round.
+//! ordering before the bytes are used; `released` the same, the other way round. Neither needs
+//! more: nobody draws a conclusion from the order of two counters, except who waits and who wakes,
+//! and those have the fence of [`waiting`](super::waiting).
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
-use crate::failure::Direction;
-use crate::waiting::{Parker, wake_all};
+// By their places, not their names: `jetson-runtime/orders` runs this file with another `sync`.
+use super::direction::Direction;
+use super::sync::{AtomicU32, AtomicU64, Ordering};
+use super::waiting::{Parker, wake_all};
 
 const FAILED: u32 = 1;
 const STOPPED: u32 = 2;
@@ -59,6 +61,7 @@ impl Queue {
 
     /// Notes a completed command. Only the engine of the queue calls it.
     fn complete(&self, count: u64, bytes: u64, busy_ns: u64) {
+        // Relaxed: numbers for people. Who has seen `done` sees them as of then, at least.
         self.moved_bytes.0.fetch_add(bytes, Ordering::Relaxed);
         self.busy_ns.fetch_add(busy_ns, Ordering::Relaxed);
         self.done.0.store(count, Ordering::Release);
@@ -135,6 +138,8 @@ impl Counters {
     }
 
     fn end(&self, flag: u32) {
+        // Released, so that who sees the flag sees what the caller stored before, its report.
+        // Acquired, so that one flag passes on what came before the other.
         self.state.fetch_or(flag, Ordering::AcqRel);
         wake_all([&self.application, &self.engines[0], &self.engines[1]]);
     }

@@ -7,36 +7,13 @@ use heapless::String;
 use nix::errno::Errno;
 use vtensor::{Bytes, PieceRun, TensorId};
 
+pub use crate::direction::Direction;
+
 /// How many bytes of a tensor's name a report keeps.
 pub const FAILURE_NAME_BYTES: usize = 48;
 
 /// A name without a heap.
 pub type ShortName = String<FAILURE_NAME_BYTES, u8>;
-
-/// The direction of a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// From the device to the spill tier.
-    Out,
-    /// From the spill tier to the device.
-    In,
-}
-
-impl Direction {
-    /// The row of tables that hold one entry for each direction.
-    pub(crate) const fn index(self) -> usize {
-        self as usize
-    }
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Out => "out",
-            Self::In => "in",
-        })
-    }
-}
 
 /// A failed copy.
 #[derive(Clone, Debug, PartialEq, Eq)]

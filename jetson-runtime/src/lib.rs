@@ -22,7 +22,8 @@
 //! | `content` | where persistent bytes are while nothing moves |
 //! | `table` | the program in executed sizes, with addresses |
 //! | `engine` | the threads that copy |
-//! | `counters`, `waiting` | how application and engines speak |
+//! | `counters`, `waiting`, `sync` | how application and engines speak |
+//! | `direction` | out or in |
 //! | `copier`, [`throttle`], [`fault`] | one copy, and adaptors on it |
 //! | `places` | what backends answer differently: addresses, and bytes at rest |
 //! | [`cuda`] | the backend of GPUs |
@@ -74,6 +75,7 @@ mod counters;
 mod course;
 pub mod cuda;
 pub mod device;
+mod direction;
 mod engine;
 pub mod error;
 pub mod failed;
@@ -95,6 +97,7 @@ pub mod spill;
 pub mod stats;
 pub mod step;
 pub mod storage;
+mod sync;
 pub mod system;
 mod table;
 mod tenancy;

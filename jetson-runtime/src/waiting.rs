@@ -10,14 +10,8 @@
 //!
 //! Source: the same protocol as the standard library's `thread::park`.
 
-use std::hint::spin_loop;
-use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
-
-use nix::libc;
-
-/// How often a waiter looks before it sleeps: a few microseconds, about what a sleep costs.
-const SPINS_MAX: u32 = 200;
+// By its place, not its name: `jetson-runtime/orders` runs this file with another `sync`.
+use super::sync::{Ordering, SPINS_MAX, Word, fence, spin_loop};
 
 const AWAKE: u32 = 0;
 const PARKED: u32 = 1;
@@ -26,7 +20,7 @@ const PARKED: u32 = 1;
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Parker {
-    word: AtomicU32,
+    word: Word,
 }
 
 impl Parker {
@@ -40,43 +34,26 @@ impl Parker {
             spin_loop();
         }
         loop {
-            self.word.store(PARKED, Ordering::Relaxed);
+            // Relaxed: the fence orders the announcement before the look at the condition, and the
+            // word carries nothing else. A swap, as every change of the word: a waker's change is
+            // then never taken for an answer to an announcement that it came before.
+            self.word.swap(PARKED, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             if ready() {
-                self.word.store(AWAKE, Ordering::Relaxed);
+                self.word.swap(AWAKE, Ordering::Relaxed);
                 return;
             }
-            self.sleep();
-        }
-    }
-
-    /// Sleeps while the word says so. May return early; the caller looks again.
-    fn sleep(&self) {
-        // SAFETY: the word is a live, aligned u32, as FUTEX_WAIT asks; no timeout is passed. All
-        // errors (the value changed, a signal came) mean the same to the caller: look again.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.word.as_ptr(),
-                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                PARKED,
-                ptr::null::<libc::timespec>(),
-            );
+            // It may end early; then the condition is looked at again.
+            self.word.sleep_while(PARKED);
         }
     }
 
     fn wake(&self) {
+        // Relaxed: the fence of `wake_all` orders the changed condition before this look. Who is
+        // woken loads the condition again, with acquire ordering.
         let parked = self.word.load(Ordering::Relaxed) == PARKED;
         if parked && self.word.swap(AWAKE, Ordering::Relaxed) == PARKED {
-            // SAFETY: the word is a live, aligned u32, as FUTEX_WAKE asks. It cannot fail then.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    self.word.as_ptr(),
-                    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                    1,
-                );
-            }
+            self.word.wake_one();
         }
     }
 }

@@ -2,10 +2,9 @@
 //! be used.
 //!
 //! Two claimants take pages, steps and copies in, each with its own knowledge of complete outs,
-//! which only grows. Claiming takes a search for the place of that knowledge and touches only what
-//! it takes.
+//! which only grows. An out frees pages once, so what it has freed has its place in a table.
 
-use std::collections::VecDeque;
+use crate::count::to_i64;
 
 /// Who claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,23 +17,36 @@ pub(crate) enum Who {
 pub(crate) struct FreeCount {
     /// Free for everyone.
     settled: i64,
-    /// Freed by an out, in order of the outs; not empty ones only.
-    pending: VecDeque<(i64, i64)>,
+    /// How many outs free pages for everyone.
+    settled_outs: usize,
+    /// What is left of the pages that each out has freed.
+    freed: Vec<i64>,
+    /// For an out of whose pages none are left, an earlier one behind which that holds for all.
+    spent_since: Vec<usize>,
+    /// The sum of those that are not settled.
+    unsettled: i64,
     /// For each claimant, how many outs it knows to be complete.
     known: [i64; 2],
-    /// For each claimant, the pending pages that it may use.
+    /// For each claimant, the pages of those outs that are not settled.
     usable: [i64; 2],
+    /// For each claimant, an out from which on it has used up all that it knows of.
+    used: [usize; 2],
     /// The fewest usable pages that any claim has left.
     left_min: i64,
 }
 
 impl FreeCount {
-    pub(crate) fn new(pages: i64) -> Self {
+    /// So many free pages, and room for so many outs.
+    pub(crate) fn new(pages: i64, outs: usize) -> Self {
         Self {
             settled: pages,
-            pending: VecDeque::new(),
+            settled_outs: 0,
+            freed: Vec::with_capacity(outs),
+            spent_since: Vec::with_capacity(outs),
+            unsettled: 0,
             known: [0; 2],
             usable: [0; 2],
+            used: [0; 2],
             left_min: pages,
         }
     }
@@ -51,7 +63,7 @@ impl FreeCount {
 
     /// Pages that are not free for everyone.
     pub(crate) fn unsettled(&self) -> i64 {
-        self.pending.iter().map(|&(_, pages)| pages).sum()
+        self.unsettled
     }
 
     /// Frees pages at once.
@@ -59,13 +71,16 @@ impl FreeCount {
         self.settled += pages;
     }
 
-    /// Frees pages once an out is complete; outs come in order.
-    pub(crate) fn free_by(&mut self, out: i64, pages: i64) {
-        debug_assert!(self.pending.back().is_none_or(|&(last, _)| last < out));
-        self.pending.push_back((out, pages));
+    /// Frees pages once the next out is complete.
+    pub(crate) fn free_by_next_out(&mut self, pages: i64) {
+        let out = self.freed.len();
+        self.freed.push(pages);
+        self.spent_since.push(out);
+        self.unsettled += pages;
         for who in 0..2 {
-            if out < self.known[who] {
+            if to_i64(out) < self.known[who] {
                 self.usable[who] += pages;
+                self.used[who] = out + 1;
             }
         }
     }
@@ -74,9 +89,13 @@ impl FreeCount {
     pub(crate) fn tell(&mut self, who: Who, known: i64) {
         let who = who as usize;
         if known > self.known[who] {
-            let from = self.position(self.known[who]);
-            let to = self.position(known);
-            self.usable[who] += self.pending.range(from..to).map(|&(_, p)| p).sum::<i64>();
+            let end = self.end(known);
+            let from = self.end(self.known[who]).max(self.settled_outs);
+            let more: i64 = self.freed[from.min(end)..end].iter().sum();
+            if more > 0 {
+                self.usable[who] += more;
+                self.used[who] = end;
+            }
             self.known[who] = known;
         }
         self.settle();
@@ -86,49 +105,59 @@ impl FreeCount {
     /// outs as that needs; `None` if no wait is long enough.
     pub(crate) fn claim(&mut self, by: Who, pages: i64) -> Option<()> {
         let who = by as usize;
-        let mut end = self.position(self.known[who]);
-        while self.settled + self.usable[who] < pages {
-            let &(out, freed) = self.pending.get(end)?;
-            self.known[who] = out + 1;
-            self.usable[who] += freed;
-            end += 1;
+        if self.settled + self.usable[who] < pages {
+            let mut end = self.end(self.known[who]).max(self.settled_outs);
+            while self.settled + self.usable[who] < pages {
+                self.usable[who] += self.freed.get(end)?;
+                end += 1;
+            }
+            self.known[who] = to_i64(end);
+            self.used[who] = end;
         }
         self.left_min = self.left_min.min(self.settled + self.usable[who] - pages);
         let mut left = pages;
-        while left > 0 && end > 0 {
-            end -= 1;
-            let (out, freed) = &mut self.pending[end];
-            let taken = left.min(*freed);
-            *freed -= taken;
+        let mut end = self.used[who];
+        while left > 0 && end > self.settled_outs {
+            let out = end - 1;
+            let taken = left.min(self.freed[out]);
+            if taken == 0 {
+                end = self.spent_since[out];
+                continue;
+            }
+            self.freed[out] -= taken;
             left -= taken;
-            let (out, empty) = (*out, *freed == 0);
+            self.unsettled -= taken;
             for who in 0..2 {
-                if out < self.known[who] {
+                if to_i64(out) < self.known[who] {
                     self.usable[who] -= taken;
                 }
             }
-            if empty {
-                self.pending.remove(end);
-            }
         }
+        if let Some(last) = self.used[who]
+            .checked_sub(1)
+            .filter(|_| end < self.used[who])
+        {
+            self.spent_since[last] = end;
+        }
+        self.used[who] = end;
         self.settled -= left;
         self.settle();
         Some(())
     }
 
-    fn position(&self, known: i64) -> usize {
-        self.pending.partition_point(|&(out, _)| out < known)
+    /// The end of the outs that have freed pages, of so many that are known.
+    fn end(&self, known: i64) -> usize {
+        usize::try_from(known).map_or(0, |known| known.min(self.freed.len()))
     }
 
     /// Forgets by which out pages were freed that everyone may use.
     fn settle(&mut self) {
-        let known = self.known[0].min(self.known[1]);
-        while let Some(&(out, pages)) = self.pending.front() {
-            if out >= known {
-                break;
-            }
-            self.pending.pop_front();
+        let known = self.end(self.known[0].min(self.known[1]));
+        while self.settled_outs < known {
+            let pages = self.freed[self.settled_outs];
+            self.settled_outs += 1;
             self.settled += pages;
+            self.unsettled -= pages;
             self.usable[0] -= pages;
             self.usable[1] -= pages;
         }
@@ -141,9 +170,9 @@ mod tests {
 
     #[test]
     fn a_claim_waits_for_just_enough_outs() {
-        let mut free = FreeCount::new(1);
-        for out in 0..4 {
-            free.free_by(out, 2);
+        let mut free = FreeCount::new(1, 4);
+        for _ in 0..4 {
+            free.free_by_next_out(2);
         }
         assert_eq!(free.claim(Who::Step, 4), Some(()));
         assert_eq!(free.known(Who::Step), 2);
@@ -157,9 +186,9 @@ mod tests {
 
     #[test]
     fn late_pages_are_taken_first_so_that_early_ones_stay_for_others() {
-        let mut free = FreeCount::new(0);
-        free.free_by(0, 1);
-        free.free_by(1, 1);
+        let mut free = FreeCount::new(0, 2);
+        free.free_by_next_out(1);
+        free.free_by_next_out(1);
         free.tell(Who::In, 2);
         assert_eq!(free.claim(Who::In, 1), Some(()));
         assert_eq!(free.claim(Who::Step, 1), Some(()));

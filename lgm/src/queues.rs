@@ -64,7 +64,10 @@ struct Events {
     freed: Vec<i64>,
 }
 
-/// Orders the moves and counts pages over three iterations, of which the last is steady.
+/// Iterations over which pages are counted, of which the last is steady.
+const ROUNDS: usize = 3;
+
+/// Orders the moves and counts pages.
 ///
 /// `live` is the number of pages live at each step when nothing moves, `born` and `died` the pages
 /// of transients that appear at it and are gone after it.
@@ -81,11 +84,11 @@ pub fn queues(pages: &Pages, moves: &[Move], capacity: i64) -> Result<Queues, Ov
     if held > capacity {
         return Err(Overfull { step: 0 });
     }
-    let mut free = FreeCount::new(capacity - held);
+    let mut free = FreeCount::new(capacity - held, ROUNDS * queues.outs.len());
     let needs = needs_of_steps(&queues, steps);
-    for round in 0..3 {
+    for round in 0..ROUNDS {
         let (mut next_out, mut next_in) = (0, 0);
-        let base = round * outs;
+        let base = to_i64(round) * outs;
         for (step, needed) in needs.iter().enumerate() {
             if let Some(&(_, row)) = needed.last() {
                 let wraps = queues.ins[row].need as usize >= steps;
@@ -100,7 +103,7 @@ pub fn queues(pages: &Pages, moves: &[Move], capacity: i64) -> Result<Queues, Ov
             free.free(events.freed[step]);
             while next_out < queues.outs.len() && queues.outs[next_out].release as usize == step {
                 let pages = i64::from(moves[queues.outs[next_out].row].pieces.count);
-                free.free_by(base + to_i64(next_out), pages);
+                free.free_by_next_out(pages);
                 next_out += 1;
             }
             while next_in < queues.ins.len() && queues.ins[next_in].release as usize == step {

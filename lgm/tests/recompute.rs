@@ -148,9 +148,9 @@ fn every_script_of_a_trajectory_computes_what_the_iteration_does() {
         let history = History::new(&skeleton);
         let peak = skeleton.live_bytes().into_iter().max().expect("ops");
         for given in trajectory(&history, peak / 2) {
-            let Script { steps, kinds, .. } = &given.script;
+            let Script { steps, kinds, .. } = given.script(&history);
             steps.check().expect("a sound skeleton");
-            assert!(is_right(&skeleton, steps, kinds), "seed {seed}");
+            assert!(is_right(&skeleton, &steps, &kinds), "seed {seed}");
             scripts += 1;
             again += kinds.len() - skeleton.ops.len();
         }

@@ -3,6 +3,7 @@
 mod gpu;
 mod plan;
 mod spill;
+mod task;
 mod train;
 
 use std::num::NonZeroU32;
@@ -11,13 +12,14 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use lgm::planner::Methods;
 use lgm::policy::Policy;
+use lgm::tricks::Tricks;
 use vtensor::PageBytes;
 
-use crate::trace_file;
 use crate::value::{self, BudgetArg};
 pub use gpu::{BackendArg, GpuArgs, GpuProbeArgs, SpillPlaceArg};
 pub use plan::PlanArgs;
 pub use spill::{IoArg, SpillArgs};
+pub use task::{TaskArgs, methods};
 pub use train::{ModelArg, TrainArgs};
 
 const LONG_ABOUT: &str = "\
@@ -168,73 +170,6 @@ pub struct ProbeArgs {
     pub gpu: GpuProbeArgs,
 }
 
-/// What to plan.
-#[derive(Clone, Debug, Args)]
-pub struct TaskArgs {
-    /// A recorded training step: JSON, plain or gzip'ed; or the name of the built-in one,
-    /// resnet50_b32_sgdm
-    #[arg(value_name = "TRACE")]
-    pub trace: PathBuf,
-    /// The device whose durations, link and page size are used, such as agx_orin
-    #[arg(long, value_name = "NAME")]
-    pub device: String,
-    /// Memory that the step may use: a share of the trace's peak, as 50%, or an amount, as 96MiB
-    /// or 100663296
-    #[arg(long, value_name = "AMOUNT")]
-    pub budget: BudgetArg,
-    /// What decides which tensors leave and when.
-    #[arg(long, value_name = "POLICY", help = policy_help())]
-    pub policy: Option<Policy>,
-    /// How room is made: swap (tensors move), recompute (ops run again, nothing moves), or both,
-    /// each where it is faster. Only the policies vtensor and portfolio run ops again [default:
-    /// both; recompute on a GPU whose memory is the host's]
-    #[arg(long, value_name = "METHODS")]
-    pub methods: Option<Methods>,
-    /// The page size, a power of two such as 64KiB [default: the device's, or a smaller one where
-    /// an op would not fit]
-    #[arg(long, value_name = "BYTES", value_parser = value::page_bytes)]
-    pub page_bytes: Option<PageBytes>,
-    /// A JSON file with device profiles, used instead of the built-in ones
-    ///
-    /// The names in it must be keys of the trace's `dur_us`. Its form is that of the built-in
-    /// one, `lgm/src/devices.json`: {"schema": 1, "devices": {NAME: {"class": "A" to "E",
-    /// "spill": "storage" or "host", "out_bps", "in_bps": bytes per second,
-    /// "copy_latency_s", "duplex": true or false, "page_bytes"}}}
-    #[arg(long, value_name = "FILE")]
-    pub devices: Option<PathBuf>,
-}
-
-/// What decides which tensors leave, unless something else is named.
-const DEFAULT_POLICY: Policy = Policy::Vtensor;
-
-/// The help of `--policy`: the names have one home.
-fn policy_help() -> String {
-    let names = Policy::ALL.map(Policy::name).join(", ");
-    format!("What decides which tensors leave and when: {names} [default: {DEFAULT_POLICY}]")
-}
-
-impl TaskArgs {
-    /// What decides which tensors leave and when.
-    #[must_use]
-    pub fn policy(&self) -> Policy {
-        self.policy.unwrap_or(DEFAULT_POLICY)
-    }
-
-    /// The task of a run without a command: the built-in trace at half of its memory.
-    #[must_use]
-    pub fn bundled() -> Self {
-        Self {
-            trace: trace_file::BUNDLED.into(),
-            device: "agx_orin".into(),
-            budget: BudgetArg::Percent(50.0),
-            policy: None,
-            methods: None,
-            page_bytes: None,
-            devices: None,
-        }
-    }
-}
-
 /// Arguments of `verify`.
 #[derive(Clone, Debug, Args)]
 pub struct VerifyArgs {
@@ -343,12 +278,21 @@ pub struct CompareArgs {
     /// The page size [default: the device's, or a smaller one where an op would not fit]
     #[arg(long, value_name = "BYTES", value_parser = value::page_bytes)]
     pub page_bytes: Option<PageBytes>,
+    /// Plan without one of the planner's tricks, to see what it is worth
+    #[arg(long, value_name = "TRICK", value_parser = value::without, help = without_help())]
+    pub without: Option<Tricks>,
     /// Write all cells to this file, as CSV
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
     /// Draw time over budget into this file, as SVG: a panel for each trace and device
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
+}
+
+/// The help of `--without`: the names have one home.
+fn without_help() -> String {
+    let names = Tricks::NAMES.join(", ");
+    format!("Leave out one trick of the planner, to see what it is worth: {names}")
 }
 
 impl ReplayArgs {
@@ -450,7 +394,7 @@ mod tests {
             policies.iter().all(|policy| help.contains(policy)),
             "{policies:?}"
         );
-        assert!(help.contains(trace_file::BUNDLED));
+        assert!(help.contains(crate::trace_file::BUNDLED));
     }
 
     #[test]

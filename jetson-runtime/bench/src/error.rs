@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use jetson_runtime::RuntimeError;
 use jetson_runtime::settings::SettingsError;
 use lgm::plan_file::PlanFileError;
-use lgm::planner::PlanError;
+use lgm::planner::{Methods, PlanError};
+use lgm::policy::Policy;
 use lgm::profile::ProfileError;
 use lgm::trace::TraceError;
 use lgm::verify::Violation;
@@ -38,6 +39,17 @@ pub enum BenchError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// A policy makes room in another way.
+    #[error(
+        "--methods {methods} is for vtensor and portfolio: the policy {policy} has its own way; \
+         leave one of the two out"
+    )]
+    Methods {
+        /// The policy.
+        policy: Policy,
+        /// What it was asked for.
+        methods: Methods,
     },
     /// There is no such trace.
     #[error(
@@ -153,6 +165,7 @@ impl BenchError {
         match self {
             Self::File { .. } => "file",
             Self::Output { .. } => "output",
+            Self::Methods { .. } => "methods",
             Self::NoTrace { .. } => "no_trace",
             Self::Trace { .. } => "trace",
             Self::PlanFile { .. } => "plan_file",

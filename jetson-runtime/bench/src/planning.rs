@@ -13,6 +13,7 @@ use lgm::planner::{self, PlanError, Request};
 use lgm::policy::Policy;
 use lgm::profile::SpillTier;
 use lgm::program::Program;
+use lgm::tricks::Tricks;
 use lgm::verify::{VerifiedPlan, Violation};
 use vtensor::{Bytes, PageBytes};
 
@@ -50,12 +51,21 @@ const PAGES_FEW: u64 = 1 << 14;
 /// # Errors
 /// That of the last page size that was tried.
 pub fn plan(request: &Request<'_>) -> Result<planner::Planned, PlanError> {
+    plan_with(request, Tricks::default())
+}
+
+/// Plans with some tricks only.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_with(request: &Request<'_>, tricks: Tricks) -> Result<planner::Planned, PlanError> {
     let mut page = request.page.unwrap_or(request.profile.page_bytes);
     loop {
-        let result = planner::plan(&Request {
+        let on_pages = Request {
             page: Some(page),
             ..*request
-        });
+        };
+        let result = planner::plan_with(&on_pages, tricks);
         let coarse = matches!(
             result,
             Err(PlanError::OpTooLarge { .. } | PlanError::NoSchedule { .. })

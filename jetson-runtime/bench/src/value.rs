@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use lgm::tricks::Tricks;
 use vtensor::{Bytes, Kinds, PageBytes, TensorKind};
 
 /// A budget: a share of a trace's peak, or an amount.
@@ -82,6 +83,15 @@ pub fn share(text: &str) -> Result<f64, String> {
 pub fn page_bytes(text: &str) -> Result<PageBytes, String> {
     let bytes: Bytes = text.parse().map_err(|error| format!("{error}"))?;
     PageBytes::new(bytes.0).map_err(|error| error.to_string())
+}
+
+/// Reads the name of a trick of the planner; all others are left.
+///
+/// # Errors
+/// If it is none, the names of all.
+pub fn without(name: &str) -> Result<Tricks, String> {
+    let names = Tricks::NAMES.join(", ");
+    Tricks::without(name).ok_or_else(|| format!("the planner's tricks are {names}"))
 }
 
 /// Where a replay puts what leaves the arena.

@@ -8,7 +8,7 @@ const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
 const TRACE: &str = "resnet50_b32_sgdm";
 
 /// Runs that fail, and the kind that each reports.
-const FAILING: [(&[&str], &str); 6] = [
+const FAILING: [(&[&str], &str); 7] = [
     (
         &[
             "plan",
@@ -40,6 +40,21 @@ const FAILING: [(&[&str], &str); 6] = [
             MANIFEST,
         ],
         "device",
+    ),
+    (
+        &[
+            "plan",
+            TRACE,
+            "--device",
+            "agx_orin",
+            "--budget",
+            "50%",
+            "--policy",
+            "lru",
+            "--methods",
+            "recompute",
+        ],
+        "methods",
     ),
     (&["verify", "nowhere.plan"], "file"),
     (&["verify", MANIFEST], "plan_file"),

@@ -7,13 +7,13 @@
 //! slow cells is slower in the long run, and a hot one too.
 
 use std::path::Path;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::time::ClockId;
 
 use super::BLOCK_BYTES;
+use super::buffers::Buffers;
 use super::channel::Channel;
 use super::file::{SpillFile, what_limits};
 use super::options::{REQUEST_BYTES, StorageOptions};
@@ -189,10 +189,11 @@ fn median(turns: &[Turn], of: &dyn Fn(&Turn) -> f64) -> f64 {
     values[values.len() / 2]
 }
 
-/// Copies between a buffer and the file.
+/// Copies between a buffer and the file. The buffer is mapped, so that nothing of it stays with the
+/// program that has measured: an allocator keeps what large blocks it was given back.
 struct Copies {
     channel: Channel,
-    bytes: Vec<u8>,
+    buffer: Buffers,
 }
 
 impl Copies {
@@ -201,14 +202,18 @@ impl Copies {
         seals: &Arc<Seals>,
         options: &StorageOptions,
     ) -> Result<Self, RuntimeError> {
+        let buffer = Buffers::new(1, COPY_BYTES);
+        let mut buffer = buffer.map_err(RuntimeError::system("take memory to measure with"))?;
+        buffer.slice(0, COPY_BYTES).fill(0x5a);
         Ok(Self {
             channel: Channel::new(file, seals, options)?,
-            bytes: vec![0x5a; COPY_BYTES],
+            buffer,
         })
     }
 
     fn copy(&mut self, write: bool, slot: u64, length: usize) -> Result<(), RuntimeError> {
-        let buffer = NonNull::from(&mut self.bytes[..length]).cast();
+        assert!(length <= COPY_BYTES, "the buffer is as long");
+        let buffer = self.buffer.pointer(0);
         let copied = match write {
             // SAFETY: the buffer is this one's own and as long; the file is the probe's own.
             true => unsafe { self.channel.write(slot, buffer, length) },
@@ -244,7 +249,7 @@ impl Copies {
         let copy = BlockCopy {
             write,
             slot,
-            memory: NonNull::from(&mut self.bytes[..]).cast(),
+            memory: self.buffer.pointer(0),
             bytes: COPY_BYTES,
         };
         // SAFETY: the buffer is this one's own and as long; the file is the probe's own, and

@@ -96,6 +96,8 @@ impl Seals {
     fn counters(&self, data: &[u8]) -> RangeFrom<u64> {
         assert!(data.len().is_multiple_of(BLOCK_BYTES), "blocks are whole");
         let count = (data.len() / BLOCK_BYTES) as u64;
+        // Relaxed: all that is asked of it is that no two writes get the same, and nothing is
+        // concluded from its order.
         self.writes.fetch_add(count, Ordering::Relaxed) + 1..
     }
 

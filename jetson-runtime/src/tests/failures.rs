@@ -72,7 +72,7 @@ fn every_command_may_fail() {
                     assert_eq!(failure.command as usize, index);
                     assert_eq!(failure.iteration, 1 + after_copies / COMMANDS);
                     assert_eq!((failure.tensor, failure.pieces), (tensor, pieces));
-                    assert_eq!(failure.name, plan.skeleton.tensor(tensor).name.as_str());
+                    assert_eq!(failure.name.as_str(), plan.skeleton.tensor(tensor).name);
                     assert_eq!(failure.errno, Errno::ENOSPC);
                     assert!(error.to_string().contains(failure.name.as_str()), "{error}");
                     let again = frozen.quiesce().unwrap_err();

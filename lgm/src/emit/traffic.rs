@@ -32,6 +32,7 @@ impl Traffic {
             of: moves.iter().map(|m| vec![alone(m)]).collect(),
         };
         let unit_count = units.skeleton.tensors.len();
+        let uses = uses(skeleton);
         let shared = (0..unit_count).map(vtensor::TensorId::from_index);
         for unit in shared.filter(|&unit| units.parts(unit).len() > 1) {
             let mut rows: Vec<usize> = stays.rows_of(unit).to_vec();
@@ -44,7 +45,8 @@ impl Traffic {
             }
             let of_unit: Vec<&Move> = rows.iter().map(|&row| &moves[row]).collect();
             for part in units.parts(unit) {
-                let copied = of_part(part, &of_unit, skeleton);
+                let uses = &uses[part.tensor.index()];
+                let copied = of_part(part, &of_unit, (uses, skeleton));
                 for (&row, copied) in rows.iter().zip(copied) {
                     traffic.of[row].push(copied);
                 }
@@ -69,8 +71,7 @@ fn alone(m: &Move) -> Copied {
 }
 
 /// What is copied of a part, in each move of its unit by the order in which they leave.
-fn of_part(part: &Part, moves: &[&Move], skeleton: &Skeleton) -> Vec<Copied> {
-    let uses = uses(part, skeleton);
+fn of_part(part: &Part, moves: &[&Move], (uses, skeleton): (&[Use], &Skeleton)) -> Vec<Copied> {
     let persistent = skeleton.tensor(part.tensor).persistent;
     let steps = u32::try_from(skeleton.ops.len()).expect("limits: at most 2^20 ops");
     let written = |after: Option<u32>, upto: u32| {
@@ -89,7 +90,7 @@ fn of_part(part: &Part, moves: &[&Move], skeleton: &Skeleton) -> Vec<Copied> {
             let leave = m.leave + round * steps;
             valid &= !written(last, leave);
             last = Some(leave);
-            let content = content(&uses, persistent, m, steps);
+            let content = content(uses, persistent, m, steps);
             let out = content.kept && !valid;
             copied.push(Copied {
                 out,
@@ -108,7 +109,7 @@ struct Content {
     back: bool,
 }
 
-fn content(uses: &[(u32, Mode)], persistent: bool, m: &Move, steps: u32) -> Content {
+fn content(uses: &[Use], persistent: bool, m: &Move, steps: u32) -> Content {
     let behind = uses.partition_point(|&(step, _)| step <= m.leave);
     let born = persistent || behind > 0;
     let next = match (uses.get(behind), uses.first()) {
@@ -134,13 +135,17 @@ fn content(uses: &[(u32, Mode)], persistent: bool, m: &Move, steps: u32) -> Cont
     Content { kept, back }
 }
 
-fn uses(part: &Part, skeleton: &Skeleton) -> Vec<(u32, Mode)> {
-    let mut uses = Vec::new();
+/// At which step, and how.
+type Use = (u32, Mode);
+
+/// For each tensor, its uses.
+fn uses(skeleton: &Skeleton) -> Vec<Vec<Use>> {
+    let mut uses = vec![Vec::new(); skeleton.tensors.len()];
     for (step, op) in (0..).zip(&skeleton.ops) {
         let first = op.first_access as usize;
-        let accesses = &skeleton.accesses[first..first + op.access_count as usize];
-        let own = accesses.iter().find(|a| a.tensor == part.tensor);
-        uses.extend(own.map(|access| (step, access.mode)));
+        for access in &skeleton.accesses[first..first + op.access_count as usize] {
+            uses[access.tensor.index()].push((step, access.mode));
+        }
     }
     uses
 }

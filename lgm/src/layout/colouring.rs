@@ -203,7 +203,7 @@ impl Colouring<'_> {
 
     /// The free pages that a stay may take without another wait.
     fn ready(&mut self, stay: &Stay) -> Vec<Offer> {
-        self.effort.spend(self.pages.free().count());
+        self.effort.spend(self.pages.free_len());
         let known = self.choice.tricks.known;
         let ready = self.pages.offers(stay);
         ready.filter(|offer| offer.wait == 0 || !known).collect()

@@ -7,7 +7,8 @@
 
 use super::Effort;
 use super::colouring::Lot;
-use super::occupancy::{Extent, Occupancy, wait_beyond};
+use super::extent::{Extent, wait_beyond};
+use super::occupancy::Occupancy;
 use super::stays::{Claimant, Position, Stay, StayId};
 
 /// What trying an exchange is worth in extents looked at.
@@ -29,8 +30,7 @@ pub(super) fn make_room(
         return;
     }
     let suits = |extent: &Extent| {
-        pages.reserved_from(extent) >= stay.until
-            && !(known && pages.wait_of_reserved(extent, stay.label) > 0)
+        extent.reserved_from() >= stay.until && !(known && extent.wait_of_reserved(stay.label) > 0)
     };
     let mut wanted: Vec<(Position, u32)> = pages
         .extents()
@@ -42,7 +42,7 @@ pub(super) fn make_room(
     let mut given: Vec<(Position, u32)> = pages
         .free()
         .filter(|(_, extent)| !suits(extent) && (!known || known_free(extent)))
-        .map(|(page, extent)| (pages.reserved_from(extent), page))
+        .map(|(page, extent)| (extent.reserved_from(), page))
         .collect();
     given.sort_unstable();
     let mut tries = TRIES_MAX[usize::from(!known)];
@@ -81,8 +81,8 @@ type Keep = (usize, usize);
 fn exchangeable(pages: &Occupancy<'_>, (wanted, free): (u32, u32), known: bool) -> Option<Keep> {
     let (wanted, free) = (pages.extent(wanted), pages.extent(free));
     let holder = pages.movable(wanted)?;
-    let too_late = known && pages.wait_of_reserved(free, holder.label) > 0;
-    if pages.reserved_from(free) < holder.until || too_late {
+    let too_late = known && free.wait_of_reserved(holder.label) > 0;
+    if free.reserved_from() < holder.until || too_late {
         return None;
     }
     pages.both_free(&wanted.occupants, &free.occupants, known)

@@ -14,6 +14,7 @@
 
 mod colouring;
 mod exchange;
+mod extent;
 mod occupancy;
 mod reserved;
 mod stays;

@@ -5,30 +5,19 @@
 //! an extent has held is a list of first stays.
 
 use core::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 
+use super::extent::{ByPage, Extent, wait_beyond};
 use super::stays::{KNOWN, Position, Stay, StayId};
-
-/// Consecutive pages with the same past.
-#[derive(Clone, Debug)]
-pub(super) struct Extent {
-    pub(super) count: u32,
-    /// Who has had the first page, in order; the next stay has had the next page.
-    pub(super) occupants: Vec<StayId>,
-    /// Since when it is free, and the label that it was freed with.
-    pub(super) freed: (Position, i64),
-    /// Who the first page is reserved for, the last to claim it first, and the next page for the
-    /// next ones.
-    pub(super) reserved: Vec<StayId>,
-}
+use crate::count::to_u32;
 
 /// The pages of an arena, and the stays that have been given one.
 pub(super) struct Occupancy<'a> {
     pub(super) stays: &'a [Stay],
-    /// All extents, by their first pages.
-    extents: BTreeMap<u32, Extent>,
+    extents: Vec<Extent>,
+    all: ByPage,
     /// Those that nobody holds now.
-    free: BTreeSet<u32>,
+    free: ByPage,
     /// When extents will be free; some entries are out of date.
     ending: BinaryHeap<Reverse<(Position, u32)>>,
     now: Position,
@@ -50,16 +39,11 @@ pub(super) struct Offer {
 
 impl<'a> Occupancy<'a> {
     pub(super) fn new(stays: &'a [Stay], pages: u32) -> Self {
-        let all = Extent {
-            count: pages,
-            occupants: Vec::new(),
-            freed: (0, KNOWN),
-            reserved: Vec::new(),
-        };
         Self {
             stays,
-            extents: BTreeMap::from([(0, all)]),
-            free: BTreeSet::from([0]),
+            extents: vec![Extent::new(pages)],
+            all: ByPage::first(),
+            free: ByPage::first(),
             ending: BinaryHeap::new(),
             now: 0,
         }
@@ -69,12 +53,28 @@ impl<'a> Occupancy<'a> {
         &self.stays[id as usize]
     }
 
+    /// The extent that begins with a page.
     pub(super) fn extent(&self, page: u32) -> &Extent {
-        &self.extents[&page]
+        &self.extents[self.place(page)]
     }
 
+    fn extent_mut(&mut self, page: u32) -> &mut Extent {
+        let place = self.place(page);
+        &mut self.extents[place]
+    }
+
+    fn place(&self, page: u32) -> usize {
+        self.all.get(page).expect("an extent begins here") as usize
+    }
+
+    /// All extents, with their first pages, in the order of these.
     pub(super) fn extents(&self) -> impl Iterator<Item = (u32, &Extent)> {
-        self.extents.iter().map(|(&page, extent)| (page, extent))
+        self.listed(&self.all)
+    }
+
+    fn listed<'b>(&'b self, list: &'b ByPage) -> impl Iterator<Item = (u32, &'b Extent)> {
+        let list = list.iter();
+        list.map(|(page, place)| (page, &self.extents[place as usize]))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -89,8 +89,9 @@ impl<'a> Occupancy<'a> {
                 break;
             }
             self.ending.pop();
-            if self.extents.get(&page).is_some_and(|e| e.freed.0 <= now) {
-                self.free.insert(page);
+            let place = self.place(page);
+            if self.extents[place].freed.0 <= now {
+                self.free.insert(page, to_u32(place));
             }
         }
     }
@@ -102,36 +103,32 @@ impl<'a> Occupancy<'a> {
     }
 
     fn split_at(&mut self, page: u32) {
-        let Some((&first, extent)) = self.extents.range_mut(..page).next_back() else {
+        let Some((first, place)) = self.all.last_before(page) else {
             return;
         };
+        let extent = &mut self.extents[place as usize];
         let kept = page - first;
         if kept >= extent.count {
             return;
         }
-        let rest = Extent {
-            count: extent.count - kept,
-            occupants: extent.occupants.iter().map(|&id| id + kept).collect(),
-            freed: extent.freed,
-            reserved: extent.reserved.iter().map(|&id| id + kept).collect(),
-        };
-        extent.count = kept;
-        if self.free.contains(&first) {
-            self.free.insert(page);
+        let rest = extent.split_off(kept);
+        let new = to_u32(self.extents.len());
+        if self.free.get(first).is_some() {
+            self.free.insert(page, new);
         } else {
             self.ending.push(Reverse((rest.freed.0, page)));
         }
-        self.extents.insert(page, rest);
+        self.all.insert(page, new);
+        self.extents.push(rest);
     }
 
     /// Gives consecutive pages, at the ends of which extents begin and end, to consecutive stays.
     pub(super) fn take(&mut self, page: u32, count: u32, first: StayId) {
         let (mut page, mut id, end) = (page, first, page + count);
         while page < end {
-            let stay = self.stay(id);
-            let extent = self.extents.get_mut(&page).expect("an extent begins here");
-            extent.occupants.push(id);
-            extent.reserved.pop_if(|next| *next == id);
+            let (stays, stay) = (self.stays, self.stay(id));
+            let extent = self.extent_mut(page);
+            extent.occupy(id, stays);
             let count = extent.count;
             self.set_freed(page, (stay.until, stay.label));
             (page, id) = (page + count, id + count);
@@ -140,7 +137,7 @@ impl<'a> Occupancy<'a> {
 
     /// Takes an extent from all stays but the first `keep` that have had it; returns those.
     pub(super) fn take_back(&mut self, page: u32, keep: usize) -> Vec<StayId> {
-        let extent = self.extents.get_mut(&page).expect("an extent begins here");
+        let extent = self.extent_mut(page);
         let recent = extent.occupants.split_off(keep);
         let last = extent.occupants.last().copied();
         let freed = last.map(|id| (self.stay(id).until, self.stay(id).label));
@@ -149,12 +146,12 @@ impl<'a> Occupancy<'a> {
     }
 
     fn set_freed(&mut self, page: u32, freed: (Position, i64)) {
-        let extent = self.extents.get_mut(&page).expect("an extent begins here");
-        extent.freed = freed;
+        let place = self.place(page);
+        self.extents[place].freed = freed;
         if freed.0 <= self.now {
-            self.free.insert(page);
+            self.free.insert(page, to_u32(place));
         } else {
-            self.free.remove(&page);
+            self.free.remove(page);
             self.ending.push(Reverse((freed.0, page)));
         }
     }
@@ -163,46 +160,33 @@ impl<'a> Occupancy<'a> {
     /// stays.
     pub(super) fn reserve(&mut self, page: u32, count: u32, first: StayId) {
         let stays = self.stays;
-        for (&at, extent) in self.extents.range_mut(page..page + count) {
-            let id = first + (at - page);
-            let claim = |id: StayId| stays[id as usize].claim;
-            let later = extent
-                .reserved
-                .partition_point(|&other| claim(other) > claim(id));
-            extent.reserved.insert(later, id);
+        for (at, place) in self.all.within(page..page + count) {
+            let extent = &mut self.extents[place as usize];
+            extent.reserve(first + (at - page), stays);
         }
-    }
-
-    /// From when on an extent is reserved; the end of positions if it is not.
-    pub(super) fn reserved_from(&self, extent: &Extent) -> Position {
-        let next = extent.reserved.last();
-        next.map_or(Position::MAX, |&next| self.stay(next).claim)
-    }
-
-    /// How many outs too many whom a page is reserved for has to wait for if a stay leaves it with
-    /// a label.
-    pub(super) fn wait_of_reserved(&self, extent: &Extent, label: i64) -> i64 {
-        let next = extent.reserved.last();
-        next.map_or(0, |&next| wait_beyond(label, self.stay(next).known))
     }
 
     /// The extents that are free.
     pub(super) fn free(&self) -> impl Iterator<Item = (u32, &Extent)> {
-        self.free.iter().map(|page| (*page, &self.extents[page]))
+        self.listed(&self.free)
+    }
+
+    pub(super) fn free_len(&self) -> usize {
+        self.free.len()
     }
 
     /// The extents that are free for as long as a stay lasts.
     pub(super) fn offers(&self, stay: &Stay) -> impl Iterator<Item = Offer> {
         let stay = *stay;
         self.free().filter_map(move |(page, extent)| {
-            let reserved_from = self.reserved_from(extent);
+            let reserved_from = extent.reserved_from();
             let own = wait_beyond(extent.freed.1, stay.known);
             (reserved_from >= stay.until).then(|| Offer {
                 page,
                 count: extent.count,
                 label: extent.freed.1,
                 reserved_from,
-                wait: own.max(self.wait_of_reserved(extent, stay.label)),
+                wait: own.max(extent.wait_of_reserved(stay.label)),
             })
         })
     }
@@ -219,9 +203,4 @@ impl<'a> Occupancy<'a> {
         }
         page_of
     }
-}
-
-/// How many outs more than are known must be complete for the one with a label to be.
-pub(super) fn wait_beyond(label: i64, known: i64) -> i64 {
-    label.saturating_add(1).saturating_sub(known).max(0)
 }

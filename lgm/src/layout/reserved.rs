@@ -12,7 +12,8 @@
 use core::cmp::Reverse;
 
 use super::colouring::Preference;
-use super::occupancy::{Extent, Occupancy, wait_beyond};
+use super::extent::{Extent, wait_beyond};
+use super::occupancy::Occupancy;
 use super::stays::{Claimant, Position, StayId, Stays};
 use crate::count::to_u32;
 

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use vtensor::{Bytes, PageBytes};
 
 use super::need::PlanError;
-use super::{Found, Request, by_policy, paged};
+use super::{Found, Request, by_policy, paged, portfolio};
 use crate::policy::Policy;
 use crate::recompute::{Given, History, Script, segments, trajectory};
 use crate::tricks::Tricks;
@@ -52,7 +52,14 @@ pub(super) fn both(
         return best;
     }
     // Where nothing moves, nothing waits: that may be what the grid did not see.
-    unmoved(request, page, tricks, paths.ends(), below_ns).or(best)
+    unmoved(
+        (request, &paths.history),
+        page,
+        tricks,
+        paths.ends(),
+        below_ns,
+    )
+    .or(best)
 }
 
 /// The fastest of what the grid makes out to be promising, and of swapping alone.
@@ -61,24 +68,42 @@ fn mixture(paths: &Paths<'_>, page: PageBytes, tricks: Tricks) -> Result<Mixed, 
     let alone = paged::probe(request, page, tricks);
     let mut best: Option<Mixed> = None;
     if alone.is_none_or(|ns| ns > good_ns(request)) {
+        let on_pages = Tricks {
+            packed: false,
+            ..tricks
+        };
         for (ns, given) in promising(paths, page, tricks) {
             let below_ns = time_of(best.as_ref());
             if ns / 100 * BETTER >= below_ns || alone.is_some_and(|alone| ns > alone) {
                 break;
             }
-            if let Ok(found) = by_policy(&given.as_asked(request), page, tricks, below_ns) {
-                best = Some((found, Some(given.script)));
+            let script = given.script(&paths.history);
+            if let Ok(found) = by_policy(&script.as_asked(request), page, on_pages, below_ns) {
+                best = Some((found, Some(script)));
             }
         }
     }
     let below_ns = time_of(best.as_ref());
     match (best, alone) {
-        (Some(best), Some(ns)) if ns / 100 * MUCH_BETTER >= below_ns => Ok(best),
-        (Some(best), _) => {
-            let own = by_policy(request, page, tricks, below_ns);
-            Ok(own.map_or(best, |own| (own, None)))
+        (Some(best), Some(ns)) if ns / 100 * MUCH_BETTER >= below_ns => {
+            Ok(or_packed(request, page, tricks, best))
         }
+        (Some(best), _) => match by_policy(request, page, tricks, below_ns) {
+            Ok(own) => Ok((own, None)),
+            Err(_) => Ok(or_packed(request, page, tricks, best)),
+        },
         (None, _) => by_policy(request, page, tricks, u64::MAX).map(|own| (own, None)),
+    }
+}
+
+/// The faster one of a plan on pages and of the same steps in a contiguous arena.
+fn or_packed(request: &Request<'_>, page: PageBytes, tricks: Tricks, best: Mixed) -> Mixed {
+    match best {
+        (found, Some(script)) if tricks.packed => {
+            let found = portfolio::or_packed(&script.as_asked(request), page, found);
+            (found, Some(script))
+        }
+        best => best,
     }
 }
 
@@ -101,8 +126,11 @@ fn promising(paths: &Paths<'_>, page: PageBytes, tricks: Tricks) -> Vec<(u64, Gi
     let (path, request) = (paths.first(), paths.request);
     let mut tried: BTreeMap<usize, u64> = BTreeMap::new();
     let attempt = |at: usize, tried: &mut BTreeMap<usize, u64>| {
-        if at > 0 && !tried.contains_key(&at) {
-            let took = paged::probe(&path[at].as_asked(request), page, tricks);
+        let least_ns = request.skeleton.compute_ns() + path[at].recompute_ns;
+        let fastest_ns = tried.values().min().copied().unwrap_or(u64::MAX);
+        if at > 0 && !tried.contains_key(&at) && least_ns < fastest_ns {
+            let script = path[at].script(&paths.history);
+            let took = paged::probe(&script.as_asked(request), page, tricks);
             tried.insert(at, took.unwrap_or(u64::MAX));
         }
     };
@@ -134,7 +162,14 @@ pub(super) fn recompute(
     page: PageBytes,
     tricks: Tricks,
 ) -> Result<Mixed, PlanError> {
-    unmoved(request, page, tricks, Paths::new(request).ends(), u64::MAX)
+    let paths = Paths::new(request);
+    unmoved(
+        (request, &paths.history),
+        page,
+        tricks,
+        paths.ends(),
+        u64::MAX,
+    )
 }
 
 /// Paths from nothing given up to as much as some part of the budget asks for.
@@ -196,13 +231,13 @@ pub(super) fn checkpoint(
     };
     let history = History::new(request.skeleton);
     let choices = segments(&history, request.budget.0);
-    unmoved(&request, page, tricks, choices, u64::MAX)
+    unmoved((&request, &history), page, tricks, choices, u64::MAX)
 }
 
 /// The plan of the first choice with which nothing has to move, if it takes less than `below_ns`.
 /// Choices come in the order of what they compute again.
 fn unmoved(
-    request: &Request<'_>,
+    (request, history): (&Request<'_>, &History<'_>),
     page: PageBytes,
     tricks: Tricks,
     choices: impl IntoIterator<Item = Given>,
@@ -211,16 +246,16 @@ fn unmoved(
     let mut least = u64::MAX;
     for given in choices {
         least = least.min(given.memory.peak);
-        if given.script.steps.compute_ns() >= below_ns {
+        if request.skeleton.compute_ns() + given.recompute_ns >= below_ns {
             break;
         }
         if given.memory.peak > request.budget.0 {
             continue;
         }
-        let found = by_policy(&given.as_asked(request), page, tricks, below_ns)?;
+        let script = given.script(history);
+        let found = by_policy(&script.as_asked(request), page, tricks, below_ns)?;
         if found.program.outs.is_empty() && found.program.ins.is_empty() {
-            let script = (!given.rows.is_empty()).then_some(given.script);
-            return Ok((found, script));
+            return Ok((found, (!given.rows.is_empty()).then_some(script)));
         }
     }
     Err(PlanError::NotByRecompute {
@@ -229,11 +264,11 @@ fn unmoved(
     })
 }
 
-impl Given {
-    /// The same request for the steps of the script.
+impl Script {
+    /// The same request for its steps.
     fn as_asked<'a>(&'a self, request: &Request<'a>) -> Request<'a> {
         Request {
-            skeleton: &self.script.steps,
+            skeleton: &self.steps,
             ..*request
         }
     }

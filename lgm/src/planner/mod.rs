@@ -8,6 +8,7 @@
 //! | module | noun |
 //! |---|---|
 //! | `paged` | plans on pages |
+//! | `candidates` | programs of schedules, of which the fastest is kept |
 //! | `contiguous` | plans in one contiguous arena |
 //! | `portfolio` | what other policies lead to, where that is faster |
 //! | `methods` | how gaps may be closed |
@@ -15,6 +16,7 @@
 //! | `ground` | what a plan on pages stands on |
 //! | `need` | what an op needs, and why there is no plan |
 
+mod candidates;
 mod contiguous;
 mod ground;
 mod methods;

@@ -6,18 +6,16 @@
 
 use vtensor::PageBytes;
 
+use super::candidates::Candidates;
 use super::ground::Ground;
 use super::need::{Need, PlanError};
 use super::{Found, Request};
-use crate::cost::Load;
-use crate::emit::emit;
 use crate::graph::Graph;
-use crate::layout::{self, Effort, layout};
+use crate::layout;
 use crate::policy::{Policy, Scheduler, Task};
 use crate::pool::Pool;
 use crate::queues::Pages;
 use crate::schedule::Schedule;
-use crate::share::Units;
 use crate::tricks::Tricks;
 
 /// Thousandths of the pages that schedules leave free, so that they have a layout, and one that
@@ -25,9 +23,9 @@ use crate::tricks::Tricks;
 const RETREATS: [i64; 17] = [
     0, 2, 4, 8, 16, 30, 45, 60, 80, 100, 125, 150, 185, 220, 300, 400, 500,
 ];
-/// Work on the layouts of each retreat, about a tenth of a second, and so much more for each move.
-const EFFORT: u64 = 6_000_000;
-const EFFORT_PER_MOVE: u64 = 500;
+/// Thousandths of its time by which a schedule that leaves more free may be slower, and takes the
+/// place of one that leaves less.
+const AS_FAST: u64 = 1;
 
 /// Plans, if that takes less than `below_ns`.
 pub(super) fn plan(
@@ -151,12 +149,23 @@ impl<'a> Stand<'a> {
             pool: &self.pool,
             paged: u32::try_from(self.paged).unwrap_or(u32::MAX),
             below_ns,
+            beside_ns: 0,
             best: None,
         };
-        for retreat in RETREATS {
+        let schedules = RETREATS.into_iter().enumerate().map(|(row, retreat)| {
             let schedules = scheduler.schedules(self.task(request, retreat));
-            if !candidates.improve(&schedules.unwrap_or_default()) {
+            (row, schedules.unwrap_or_default())
+        });
+        let mut schedules = schedules.peekable();
+        while let Some((row, these)) = schedules.next() {
+            if !candidates.may_improve(&these) {
                 break;
+            }
+            // The first may have a layout at once. Of what then takes as long as each other, that
+            // which leaves most free is the easiest to lay out.
+            let next = schedules.peek().map(|(_, next)| next);
+            if row == 0 || next.is_none_or(|next| is_slower(next, &these)) {
+                candidates.improve(&these);
             }
         }
         candidates.best.ok_or_else(|| PlanError::NoSchedule {
@@ -167,48 +176,11 @@ impl<'a> Stand<'a> {
     }
 }
 
-/// The fastest program so far, and what more are made of.
-struct Candidates<'a> {
-    request: &'a Request<'a>,
-    ground: layout::Ground<'a>,
-    units: &'a Units,
-    pool: &'a Pool,
-    /// Pages beside the pool.
-    paged: u32,
-    /// Slower programs are of no use.
-    below_ns: u64,
-    best: Option<Found>,
-}
-
-impl Candidates<'_> {
-    /// Looks for a faster program among the layouts of some schedules, the fastest first; `false`
-    /// if none of them, and hence no slower one, could be faster.
-    fn improve(&mut self, schedules: &[Schedule]) -> bool {
-        let moves = schedules.first().map_or(0, |schedule| schedule.moves.len());
-        let mut effort = Effort(EFFORT + EFFORT_PER_MOVE * moves as u64);
-        // Without a limit to beat, less memory may still do where so much does not.
-        let mut promising =
-            schedules.is_empty() && self.best.is_none() && self.below_ns == u64::MAX;
-        for schedule in schedules {
-            let best_ns = self.best.as_ref().map(Found::iteration_ns);
-            let below_ns = best_ns.unwrap_or(self.below_ns);
-            if schedule.timeline.iteration_ns >= below_ns || effort.0 == 0 {
-                break;
-            }
-            promising = true;
-            let within = (self.paged, below_ns);
-            let Some(layout) = layout(self.ground, schedule, within, &mut effort) else {
-                continue;
-            };
-            let (skeleton, link) = (self.request.skeleton, self.ground.link);
-            let program = emit(&layout, self.pool, self.units, skeleton);
-            self.best = Some(Found {
-                timeline: Load::of_program(skeleton, &program, link).simulate(),
-                program,
-                scheduled_ns: schedule.timeline.iteration_ns,
-                peak_pages: self.pool.pages(self.ground.graph.page) + layout.peak_pages,
-            });
-        }
-        promising
-    }
+/// Whether some schedules take longer than others, the fastest of each.
+fn is_slower(some: &[Schedule], others: &[Schedule]) -> bool {
+    let time = |schedules: &[Schedule]| {
+        let first = schedules.first();
+        first.map_or(u64::MAX, |schedule| schedule.timeline.iteration_ns)
+    };
+    time(some) > time(others).saturating_add(time(others) / 1000 * AS_FAST)
 }

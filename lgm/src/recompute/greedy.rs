@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 use super::history::History;
-use super::rewrite::rewrite;
+use super::rewrite::{draft, rewrite};
 use super::script::{Memory, Script};
 
 /// Tensors below this are left alone: they are many, and give little.
@@ -23,10 +23,12 @@ const WORK_MAX: usize = 12_000_000;
 pub struct Given {
     /// The accesses before which they are made again.
     pub rows: BTreeSet<usize>,
-    /// What follows.
-    pub script: Script,
-    /// Its memory.
+    /// The time of what runs again, in nanoseconds.
+    pub recompute_ns: u64,
+    /// The memory that is taken then.
     pub memory: Memory,
+    /// The accesses of all steps.
+    accesses: usize,
 }
 
 /// From nothing to as much as the budget asks for, if there is so much, one content more each time.
@@ -68,12 +70,20 @@ impl Given {
     /// What follows from giving up the contents that some accesses read; `None` if one of them
     /// cannot be made again.
     pub(super) fn of(history: &History<'_>, rows: BTreeSet<usize>, budget: u64) -> Option<Self> {
-        let script = rewrite(history, rows.iter().copied())?;
+        let draft = draft(history, rows.iter().copied())?;
         Some(Self {
-            memory: script.memory(budget),
-            script,
+            recompute_ns: draft.recompute_ns(history.skeleton),
+            memory: draft.memory(history.skeleton, budget),
+            accesses: draft.accesses(),
             rows,
         })
+    }
+
+    /// The steps that follow.
+    #[must_use]
+    pub fn script(&self, history: &History<'_>) -> Script {
+        let script = rewrite(history, self.rows.iter().copied());
+        script.expect("it has been drafted")
     }
 
     /// The same, and one content more.
@@ -84,7 +94,7 @@ impl Given {
         budget: u64,
         work: &mut usize,
     ) -> Option<Self> {
-        let size = self.script.steps.accesses.len();
+        let size = self.accesses;
         if *work < size {
             *work = 0;
             return None;
@@ -98,8 +108,7 @@ impl Given {
     /// Excess taken away for the compute that it takes, compared with what was there before.
     fn worth(&self, before: &Self) -> Option<Worth> {
         let taken = before.memory.excess.checked_sub(self.memory.excess)?;
-        let ns = |given: &Self| given.script.recompute_ns();
-        let cost = ns(self).saturating_sub(ns(before)).max(1);
+        let cost = self.recompute_ns.saturating_sub(before.recompute_ns).max(1);
         (taken > 0).then_some(Worth(taken / u128::from(cost)))
     }
 
@@ -113,7 +122,7 @@ impl Given {
             let Some(less) = Self::of(history, rows, budget) else {
                 continue;
             };
-            let cheaper = less.script.recompute_ns() < best.script.recompute_ns();
+            let cheaper = less.recompute_ns < best.recompute_ns;
             if less.memory.excess <= best.memory.excess && cheaper {
                 best = less;
             }
@@ -154,7 +163,7 @@ fn candidates(history: &History<'_>, budget: u64) -> Vec<Candidate> {
         let Some(makers) = history.makers(access.tensor, this.before) else {
             continue;
         };
-        let ops = makers.iter().map(|maker| &skeleton.ops[maker.op.index()]);
+        let ops = makers.map(|maker| &skeleton.ops[maker.op.index()]);
         if steps > 0 && ops.clone().all(|op| op.replayable) {
             let cost: u64 = ops.map(|op| op.duration_ns).sum();
             let taken = u128::from(steps) * u128::from(tensor.bytes.0);

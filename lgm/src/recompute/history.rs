@@ -80,14 +80,19 @@ impl<'a> History<'a> {
 
     /// The uses that make a version: the one that overwrites, and those that change it after.
     /// `None` if the version comes from before the iteration.
-    pub(super) fn makers(&self, tensor: TensorId, version: u32) -> Option<Vec<Use>> {
+    pub(super) fn makers(
+        &self,
+        tensor: TensorId,
+        version: u32,
+    ) -> Option<impl Iterator<Item = Use> + Clone + '_> {
         let uses = self.uses(tensor);
-        let last = uses
-            .iter()
-            .position(|u| u.mode.writes() && u.after == version)?;
+        // Versions grow, and the first use behind which there is one is that which makes it.
+        let last = uses.partition_point(|u| u.after < version);
+        uses.get(last)
+            .filter(|u| u.mode.writes() && u.after == version)?;
         let first = uses[..=last].iter().rposition(|u| u.mode == Mode::Write)?;
         let makers = uses[first..=last].iter().filter(|u| u.mode.writes());
-        Some(makers.copied().collect())
+        Some(makers.copied())
     }
 
     /// The accesses of an op, with their rows.

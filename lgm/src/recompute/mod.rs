@@ -10,7 +10,8 @@
 //! |---|---|
 //! | `history` | who uses a tensor when, and which ops make a version of it |
 //! | `rewrite` | from choices to a script |
-//! | `script` | the steps, their memory and time |
+//! | `draft` | the steps as choices are compared by them: memory and time |
+//! | `script` | the steps as plans are made of them |
 //! | `greedy` | which contents to give up, in the order of their worth |
 //! | `segments` | what checkpointing practice gives up: a baseline |
 //!
@@ -19,6 +20,7 @@
 //! Source: rematerialisation goes back to Chen et al., *Training Deep Nets with Sublinear Memory
 //! Cost*, 2016; joined with swapping in Capuchin (ASPLOS 2020) for whole tensors.
 
+mod draft;
 mod greedy;
 mod history;
 mod rewrite;

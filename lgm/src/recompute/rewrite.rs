@@ -7,13 +7,15 @@
 //!
 //! Excluded, each for a reason: ops that may not run again; tensors whose address may not change;
 //! tensors that outlive the iteration (their content of now is not that of then); ops that change
-//! a transient beside what is wanted; and what takes more than [`DEPTH_MAX`] ops behind each other.
+//! a transient beside what is wanted; and what takes more than [`DEPTH_MAX`] ops behind each other,
+//! or more steps than a program may have.
 
-use vtensor::{Mode, OpIndex, StepKind, TensorId};
+use vtensor::{Mode, OpIndex, TensorId};
 
+use super::draft::Draft;
 use super::history::{History, Use};
 use super::script::Script;
-use crate::skeleton::{Access, Op, Tensor};
+use crate::skeleton::Access;
 
 /// Contents that are made again, each because the one before needs it.
 const DEPTH_MAX: usize = 24;
@@ -27,34 +29,35 @@ const SMALL: u64 = 16;
 /// after the use before, and made again. `None` if some content cannot be made again.
 #[must_use]
 pub fn rewrite(history: &History<'_>, rows: impl IntoIterator<Item = usize>) -> Option<Script> {
+    Some(draft(history, rows)?.script(history.skeleton))
+}
+
+/// A draft of it.
+pub(super) fn draft(history: &History<'_>, rows: impl IntoIterator<Item = usize>) -> Option<Draft> {
     let mut given_up = vec![false; history.skeleton.accesses.len()];
     rows.into_iter().for_each(|row| given_up[row] = true);
     let tensors = &history.skeleton.tensors;
+    let now = tensors.iter().enumerate().map(|(row, tensor)| {
+        let held = Held {
+            life: TensorId::from_index(row),
+            version: 0,
+        };
+        tensor.persistent.then_some(held)
+    });
     let mut writer = Writer {
         history,
         given_up,
-        script: Script {
-            lives: (0..tensors.len()).map(TensorId::from_index).collect(),
-            ..Script::default()
-        },
-        now: vec![None; tensors.len()],
+        draft: Draft::new(history.skeleton),
+        done: None,
+        now: now.collect(),
         last: vec![None; tensors.len()],
         made: Vec::new(),
         again: 0,
     };
-    writer.script.steps.tensors.clone_from(tensors);
-    for (row, tensor) in tensors.iter().enumerate() {
-        if tensor.persistent {
-            writer.now[row] = Some(Held {
-                life: TensorId::from_index(row),
-                version: 0,
-            });
-        }
-    }
     for index in 0..history.skeleton.ops.len() {
         writer.app(OpIndex::from_index(index))?;
     }
-    Some(writer.script)
+    writer.draft.fits().then_some(writer.draft)
 }
 
 /// A life, and the version that it holds.
@@ -68,7 +71,9 @@ struct Writer<'a> {
     history: &'a History<'a>,
     /// For each access, whether the content that it reads is made again for it.
     given_up: Vec<bool>,
-    script: Script,
+    draft: Draft,
+    /// The last op of the application.
+    done: Option<OpIndex>,
     /// Where the content of each tensor is; nowhere if it is given up or dead.
     now: Vec<Option<Held>>,
     /// Where it was last.
@@ -81,48 +86,51 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn app(&mut self, op: OpIndex) -> Option<()> {
-        let accesses: Vec<(usize, Access)> = self.history.accesses(op).collect();
-        for &(row, access) in &accesses {
+        let history = self.history;
+        for (row, access) in history.accesses(op) {
             let missing = access.mode.reads() && self.now[access.tensor.index()].is_none();
             if missing && self.given_up[row] {
-                let version = self.history.at(row).before;
+                let version = history.at(row).before;
                 let held = self.make(access.tensor, version, 0)?;
                 self.now[access.tensor.index()] = Some(held);
             }
         }
         self.made.clear();
-        let mut step = Vec::with_capacity(accesses.len());
-        for &(row, access) in &accesses {
+        let lives = history.accesses(op).map(|(_, access)| {
+            let held = self.now[access.tensor.index()];
+            Access {
+                tensor: held.map_or(access.tensor, |held| held.life),
+                mode: access.mode,
+            }
+        });
+        self.draft.push(op, false, lives);
+        self.done = Some(op);
+        for (row, access) in history.accesses(op) {
             let tensor = access.tensor.index();
-            let life = self.now[tensor].map_or(access.tensor, |held| held.life);
             let held = Held {
-                life,
-                version: self.history.at(row).after,
+                life: self.now[tensor].map_or(access.tensor, |held| held.life),
+                version: history.at(row).after,
             };
-            let persistent = self.history.skeleton.tensors[tensor].persistent;
-            let next = self.history.next(row);
+            let persistent = history.skeleton.tensors[tensor].persistent;
+            let next = history.next(row);
             // One that a later op overwrites is not kept for that either.
             let stays = persistent || next.is_some_and(|next| !self.given_up[next.row]);
             self.now[tensor] = stays.then_some(held);
             self.last[tensor] = Some(held);
-            step.push(Access {
-                tensor: life,
-                mode: access.mode,
-            });
         }
-        self.push(op, StepKind::App(op), step);
         Some(())
     }
 
     /// Makes a version of a tensor again.
     fn make(&mut self, tensor: TensorId, version: u32, depth: usize) -> Option<Held> {
-        let row = &self.history.skeleton.tensors[tensor.index()];
+        let history = self.history;
+        let row = &history.skeleton.tensors[tensor.index()];
         if row.persistent || row.fixed || depth > DEPTH_MAX {
             return None;
         }
-        let makers = self.history.makers(tensor, version)?;
-        let life = self.new_life(tensor);
-        for maker in &makers {
+        let makers = history.makers(tensor, version)?;
+        let life = self.draft.new_life(tensor);
+        for maker in makers {
             self.run_again(maker, tensor, life, depth)?;
         }
         let held = Held { life, version };
@@ -133,7 +141,7 @@ impl Writer<'_> {
     /// Runs an op again, for a tensor that it makes or changes.
     fn run_again(
         &mut self,
-        maker: &Use,
+        maker: Use,
         wanted: TensorId,
         life: TensorId,
         depth: usize,
@@ -144,10 +152,10 @@ impl Writer<'_> {
         if too_many || !self.history.skeleton.ops[op.index()].replayable {
             return None;
         }
-        let accesses: Vec<(usize, Access)> = self.history.accesses(op).collect();
-        let mut step = Vec::with_capacity(accesses.len());
+        let history = self.history;
+        let mut step = Vec::new();
         let mut sources = Vec::new();
-        for &(row, access) in &accesses {
+        for (row, access) in history.accesses(op) {
             let tensor = access.tensor;
             if tensor == wanted {
                 step.push(Access {
@@ -156,28 +164,27 @@ impl Writer<'_> {
                 });
                 continue;
             }
-            let known = &self.history.skeleton.tensors[tensor.index()];
+            let known = &history.skeleton.tensors[tensor.index()];
             let (life, mode) = match access.mode {
                 Mode::Read => {
-                    let version = self.history.at(row).before;
+                    let version = history.at(row).before;
                     (self.find(tensor, version, wanted, depth)?, Mode::Read)
                 }
                 // Its address is known elsewhere: nobody can say that it is not used.
                 _ if known.fixed => return None,
-                Mode::Write => (self.new_life(tensor), Mode::Write),
+                Mode::Write => (self.draft.new_life(tensor), Mode::Write),
                 Mode::ReadWrite if known.persistent => {
                     sources.push(Access {
                         tensor,
                         mode: Mode::Read,
                     });
-                    (self.new_life(tensor), Mode::Write)
+                    (self.draft.new_life(tensor), Mode::Write)
                 }
                 Mode::ReadWrite => return None,
             };
             step.push(Access { tensor: life, mode });
         }
-        step.extend(sources);
-        self.push(op, StepKind::Replay(op), step);
+        self.draft.push(op, true, step.into_iter().chain(sources));
         Some(())
     }
 
@@ -219,39 +226,10 @@ impl Writer<'_> {
 
     /// The version that the application has made last, and whether that is to be made again.
     fn latest(&self, uses: &[Use]) -> Option<(u32, bool)> {
-        let done = self.script.kinds.iter().rev().find_map(|kind| match kind {
-            StepKind::App(op) => Some(*op),
-            _ => None,
-        })?;
+        let done = self.done?;
         let behind = uses.partition_point(|u| u.op <= done);
         let version = uses[..behind].last()?.after;
         let next = uses.get(behind);
         Some((version, next.is_some_and(|next| self.given_up[next.row])))
-    }
-
-    fn new_life(&mut self, of: TensorId) -> TensorId {
-        let tensors = &mut self.script.steps.tensors;
-        let life = TensorId::from_index(tensors.len());
-        let tensor = Tensor {
-            persistent: false,
-            fixed: false,
-            ..tensors[of.index()].clone()
-        };
-        tensors.push(tensor);
-        self.script.lives.push(of);
-        life
-    }
-
-    fn push(&mut self, op: OpIndex, kind: StepKind, accesses: Vec<Access>) {
-        let own = &self.history.skeleton.ops[op.index()];
-        let steps = &mut self.script.steps;
-        let row = |length: usize| u32::try_from(length).expect("few more accesses than 2^24");
-        steps.ops.push(Op {
-            first_access: row(steps.accesses.len()),
-            access_count: row(accesses.len()),
-            ..own.clone()
-        });
-        steps.accesses.extend(accesses);
-        self.script.kinds.push(kind);
     }
 }

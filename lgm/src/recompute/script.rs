@@ -1,4 +1,4 @@
-//! A script: what steps do, when some of them run ops again; its time, and the memory it takes.
+//! A script: what steps do, when some of them run ops again.
 
 use vtensor::{StepKind, TensorId};
 
@@ -24,30 +24,4 @@ pub struct Memory {
     /// Beyond a budget, summed over the ops of the application; what runs again before an op counts
     /// with it.
     pub excess: u128,
-}
-
-impl Script {
-    /// The time of what runs again, in nanoseconds.
-    #[must_use]
-    pub fn recompute_ns(&self) -> u64 {
-        let steps = self.steps.ops.iter().zip(&self.kinds);
-        let again = steps.filter(|(_, kind)| matches!(kind, StepKind::Replay(_)));
-        again.map(|(op, _)| op.duration_ns).sum()
-    }
-
-    /// What it takes, with a budget of so many bytes.
-    #[must_use]
-    pub fn memory(&self, budget: u64) -> Memory {
-        let mut memory = Memory::default();
-        let mut worst = 0_u64;
-        for (kind, live) in self.kinds.iter().zip(self.steps.live_bytes()) {
-            worst = worst.max(live);
-            if matches!(kind, StepKind::App(_)) {
-                memory.peak = memory.peak.max(worst);
-                memory.excess += u128::from(worst.saturating_sub(budget));
-                worst = 0;
-            }
-        }
-        memory
-    }
 }

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use super::greedy::Given;
 use super::history::{History, Use};
-use super::rewrite::rewrite;
+use super::rewrite::draft;
 
 /// Parts of the forward pass at most.
 const SEGMENTS_MAX: usize = 32;
@@ -44,7 +44,7 @@ pub fn segments(history: &History<'_>, budget: u64) -> Vec<Given> {
         .into_iter()
         .filter_map(|rows| Given::of(history, rows, budget));
     let mut given: Vec<Given> = given.collect();
-    given.sort_by_key(|given| given.script.recompute_ns());
+    given.sort_by_key(|given| given.recompute_ns);
     given
 }
 
@@ -70,23 +70,24 @@ fn waiting(history: &History<'_>, turn: usize) -> Vec<Waiting> {
         let Some(before) = before.filter(waits) else {
             continue;
         };
-        let Some(makers) = history.makers(access.tensor, this.before) else {
+        let Some(mut makers) = history.makers(access.tensor, this.before) else {
             continue;
         };
         let able = access.mode.reads() && !tensor.persistent;
-        if !able || rewrite(history, [row]).is_none() {
+        if !able || draft(history, [row]).is_none() {
             continue;
         }
-        let product = |maker: &Use| {
+        let product = |maker: Use| {
             let name = &skeleton.ops[maker.op.index()].name;
             ["conv", "mm"].iter().any(|part| name.contains(part))
         };
+        let made = makers.clone().next().map_or(0, |maker| maker.op.index());
         found.push(Waiting {
             row,
             bytes: tensor.bytes.0,
-            made: makers[0].op.index(),
+            made,
             used: before.op.index(),
-            cheap: !makers.iter().any(product),
+            cheap: !makers.any(product),
         });
     }
     found.sort_by_key(|wait| (wait.made, wait.row));

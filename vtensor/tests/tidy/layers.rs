@@ -10,6 +10,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("lgm", &["vtensor"]),
     // A test-only member: it stands for the driver, and knows nothing of what it tests.
     ("cuda-model", &[]),
+    // A workspace of its own, for a model checker: it takes files of the runtime, not the crate.
+    ("orders", &[]),
     ("jetson-runtime", &["vtensor", "lgm", "cuda-model"]),
     (
         "vtensor-bench",

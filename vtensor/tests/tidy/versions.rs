@@ -24,7 +24,7 @@ pub(crate) fn problems(files: &[File]) -> Vec<Problem> {
             "README.md" | "CONTRIBUTING.md" => found.extend(rust_named(file, rust)),
             "ffi-c-api/include/vtensor/version.h" => found.extend(header(file, version)),
             "Cargo.toml" => {}
-            path if path.ends_with("/Cargo.toml") => found.extend(member(file)),
+            path if path.ends_with("/Cargo.toml") => found.extend(member(file, rust)),
             _ => {}
         }
     }
@@ -40,7 +40,14 @@ fn value<'a>(manifest: &'a str, key: &str) -> Option<&'a str> {
     value.trim().strip_prefix('"')?.strip_suffix('"')
 }
 
-fn member(manifest: &File) -> Vec<Problem> {
+fn member(manifest: &File, rust: &str) -> Vec<Problem> {
+    // The root of a workspace of its own has nothing to inherit.
+    if manifest.text.lines().any(|line| line == "[workspace]") {
+        let wanted = format!("rust-version = \"{rust}\"");
+        let named = manifest.text.lines().any(|line| line == wanted);
+        let problem = || Problem::new(manifest, 1, format!("wants `{wanted}`"));
+        return (!named).then(problem).into_iter().collect();
+    }
     let inherits = |key: &str| {
         let line = format!("{key}.workspace = true");
         manifest.text.lines().any(|found| found.trim() == line)
@@ -121,6 +128,13 @@ mod tests {
             some[missing] = "version = \"1.2.3\"\n".to_owned();
             assert_eq!(count("lgm/Cargo.toml", &some.concat()), 1, "{missing}");
         }
+    }
+
+    #[test]
+    fn a_root_of_its_own_wants_the_same_rust() {
+        let manifest = |rust: &str| format!("[package]\nrust-version = \"{rust}\"\n[workspace]\n");
+        assert_eq!(count("a/orders/Cargo.toml", &manifest("1.88")), 0);
+        assert_eq!(count("a/orders/Cargo.toml", &manifest("1.90")), 1);
     }
 
     #[test]

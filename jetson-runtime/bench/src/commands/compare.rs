@@ -33,6 +33,7 @@ pub(super) fn run(args: &CompareArgs, json: bool) -> Result<Answer, BenchError> 
         budgets: &budgets,
         planners: &planners.collect::<Vec<_>>(),
         page: args.page_bytes,
+        tricks: args.without.unwrap_or_default(),
     };
     let matrix = Matrix::read(&distinct(&args.steps.traces), &profiles, selection)?;
     let bar = Progress::new("planning and proving", matrix.len() as u64, !json);

@@ -1,6 +1,7 @@
 //! `plan`: plans a training step for a budget and says what it costs.
 
 use lgm::plan_file;
+use lgm::planner::Methods;
 use vtensor::Bytes;
 
 use crate::args::PlanArgs;
@@ -15,7 +16,7 @@ use crate::report::{PlanReport, to_json};
 pub(super) fn run(args: &PlanArgs, json: bool) -> Result<Answer, BenchError> {
     let all = Inputs::read(&args.task)?;
     let task = &args.task;
-    let methods = task.methods.unwrap_or_default();
+    let methods = task.methods_or(Methods::default())?;
     let request_for = |inputs| Inputs::request(inputs, task.policy(), methods, task.page_bytes);
     let (inputs, kept) = match args.keep {
         Some(kinds) => all.clone().keeping(kinds)?,

@@ -24,7 +24,7 @@ pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
     } = prove(
         args,
         args.task.policy(),
-        args.task.methods.unwrap_or_default(),
+        args.task.methods_or(Methods::default())?,
         json,
     )?;
     let settings = settings(args);

@@ -16,7 +16,7 @@ use vtensor::{Bytes, PageBytes};
 use super::Answer;
 use super::probe_gpu::{driver, rows};
 use super::replay::prove;
-use crate::args::ReplayArgs;
+use crate::args::{ReplayArgs, methods};
 use crate::error::BenchError;
 use crate::planning::Proven;
 use crate::progress::Progress;
@@ -141,7 +141,7 @@ fn policy(mechanism: Mechanism, args: &ReplayArgs) -> Result<Policy, CudaError> 
 pub(super) fn run(args: &ReplayArgs, json: bool) -> Result<Answer, BenchError> {
     // Before anything takes time.
     let chosen = Chosen::new(args)?;
-    let methods = args.task.methods.unwrap_or_else(|| chosen.methods());
+    let methods = methods(chosen.policy, args.task.methods, chosen.methods())?;
     let Proven {
         plan,
         report,

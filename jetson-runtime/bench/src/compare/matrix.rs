@@ -13,6 +13,7 @@ use lgm::policy::Policy;
 use lgm::profile::{Profile, Profiles};
 use lgm::skeleton::Skeleton;
 use lgm::trace::Trace;
+use lgm::tricks::Tricks;
 use lgm::verify::verify_plan;
 use vtensor::{Bytes, PageBytes};
 
@@ -37,6 +38,8 @@ pub struct Selection<'a> {
     pub planners: &'a [(Policy, Methods)],
     /// The page size, if not the device's.
     pub page: Option<PageBytes>,
+    /// What the planner may try.
+    pub tricks: Tricks,
 }
 
 /// A trace on a device with a budget.
@@ -166,7 +169,7 @@ impl<'a> Matrix<'a> {
         let over = |ns: u64| ns as f64 / skeleton.compute_ns().max(1) as f64;
         let bound_ns = lower_bound_ns(skeleton, &place.profile.link, place.budget);
         let start = Instant::now();
-        let planned = planning::plan(&request);
+        let planned = planning::plan_with(&request, self.selection.tricks);
         let mut cell = Cell {
             trace: name.clone(),
             device: place.profile.name.clone(),

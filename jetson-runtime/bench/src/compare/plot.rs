@@ -3,15 +3,19 @@
 //!
 //! In: cells. Out: SVG 1.1, text and shapes only, so that any browser shows it. Times are on a
 //! logarithmic scale, since what is compared are ratios. Policies as published are dotted lines, in
-//! the colour of their paged variants. Where a policy has no plan, its line has no point.
+//! the colour of their paged variants; the planner's lines have one colour, the widest where it has
+//! both methods. Where a policy has no plan, its line has no point.
 
 use std::fmt::Write as _;
 
 use super::Cell;
+use super::cell::SWAP;
 
 const PANEL: (f64, f64) = (320.0, 210.0);
 /// Left, top, right and bottom of a panel, for its labels.
 const MARGIN: (f64, f64, f64, f64) = (44.0, 26.0, 12.0, 34.0);
+const CAPTION: &str = "time of a step over its time without a limit, by memory over the peak";
+const CAPTION_HEIGHT: f64 = 22.0;
 const LEGEND_HEIGHT: f64 = 22.0;
 const LEGEND_WIDTH: f64 = 160.0;
 /// Entries of the legend beside each other, for each column of panels.
@@ -24,6 +28,7 @@ const COLOURS: [&str; 12] = [
     "#e7298a", "#d95f02", "#6a3d9a", "#b2df8a",
 ];
 const OWN_COLOUR: &str = "#d00000";
+const BOUND: &str = "no swapping is faster";
 const BOUND_COLOUR: &str = "#000000";
 /// Ratios that get a line across each panel.
 const TICKS: [f64; 11] = [1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0];
@@ -54,17 +59,19 @@ pub fn svg(cells: &[Cell]) -> String {
     };
     let width = PANEL.0 * to_f64(columns);
     let per_row = LEGEND_ENTRIES * columns;
-    let legend = LEGEND_HEIGHT * to_f64((policies.len() + 1).div_ceil(per_row)) + 10.0;
+    let legend_rows = (policies.len() + 1).div_ceil(per_row);
+    let legend = CAPTION_HEIGHT + LEGEND_HEIGHT * to_f64(legend_rows) + 10.0;
     let height = legend + PANEL.1 * to_f64(panels.len().div_ceil(columns));
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
          viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" font-size=\"11\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
+         <text x=\"10\" y=\"16\">{CAPTION}</text>\n"
     );
-    let names = policies.iter().copied().chain(["lower bound"]);
+    let names = policies.iter().copied().chain([BOUND]);
     for (index, name) in names.enumerate() {
         let x = LEGEND_WIDTH * to_f64(index % per_row) + 10.0;
-        let y = LEGEND_HEIGHT * to_f64(index / per_row) + 14.0;
+        let y = CAPTION_HEIGHT + LEGEND_HEIGHT * to_f64(index / per_row) + 14.0;
         let style = style(name, &policies);
         // Writing to a string cannot fail, here and below.
         let _ = writeln!(
@@ -174,13 +181,7 @@ fn panel(text: &mut String, title: &str, cells: &[&Cell], policies: &[&str]) {
     let bound = |cell: &&&Cell| cell.policy == policies[0];
     let points = cells.iter().filter(bound);
     let points = points.map(|cell| (cell.budget_fraction, cell.bound_ratio));
-    line(
-        text,
-        &scale,
-        points.collect(),
-        &style("lower bound", policies),
-        "",
-    );
+    line(text, &scale, points.collect(), &style(BOUND, policies), "");
     for policy in policies {
         let own = cells.iter().filter(|cell| cell.policy == *policy);
         let points = own.filter_map(|cell| Some((cell.budget_fraction, plotted(cell)?)));
@@ -219,7 +220,7 @@ fn line(text: &mut String, scale: &Scale, mut points: Vec<(f64, f64)>, style: &s
 
 /// A policy has one colour in both variants.
 fn colour<'a>(policy: &str, policies: &[&str]) -> &'a str {
-    if policy == "vtensor" {
+    if policy.starts_with(SWAP) {
         return OWN_COLOUR;
     }
     let base = |policy: &str| policy.trim_end_matches("-paged").to_owned();
@@ -230,20 +231,20 @@ fn colour<'a>(policy: &str, policies: &[&str]) -> &'a str {
 }
 
 fn style(name: &str, policies: &[&str]) -> String {
-    match name {
-        "lower bound" => {
-            format!("stroke=\"{BOUND_COLOUR}\" stroke-width=\"1.2\" stroke-dasharray=\"4 3\"")
-        }
-        "vtensor" => format!("stroke=\"{OWN_COLOUR}\" stroke-width=\"2.6\""),
-        _ => {
-            let dashes = match name.ends_with("-paged") {
-                true => "",
-                false => " stroke-dasharray=\"2 2\"",
-            };
-            let colour = colour(name, policies);
-            format!("stroke=\"{colour}\" stroke-width=\"1.3\"{dashes}")
-        }
-    }
+    let colour = colour(name, policies);
+    let (colour, width, dashes) = match name {
+        BOUND => (BOUND_COLOUR, 1.2, "4 3"),
+        SWAP => (colour, 1.8, ""),
+        "vtensor-recompute" => (colour, 1.8, "6 3"),
+        "vtensor-both" => (colour, 3.0, ""),
+        _ if name.ends_with("-paged") => (colour, 1.3, ""),
+        _ => (colour, 1.3, "2 2"),
+    };
+    let dashes = match dashes {
+        "" => String::new(),
+        dashes => format!(" stroke-dasharray=\"{dashes}\""),
+    };
+    format!("stroke=\"{colour}\" stroke-width=\"{width}\"{dashes}")
 }
 
 fn escaped(text: &str) -> String {

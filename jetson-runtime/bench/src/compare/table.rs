@@ -8,7 +8,7 @@ use vtensor::Bytes;
 use super::cell::SWAP;
 use super::{Cell, Comparison, Contiguity, Over, Rival, Summary};
 
-/// Characters of a column.
+/// Characters of a column at the least.
 const WIDTH: usize = 9;
 
 /// The comparison as text.
@@ -101,8 +101,7 @@ fn device_table(text: &mut String, device: &str, kind: Kind, all: &[Cell]) {
         }
         for name in &names {
             let part = name.split('-').nth(line).unwrap_or("");
-            let part: String = part.chars().take(WIDTH - 1).collect();
-            let _ = write!(text, "{part:>WIDTH$}");
+            let _ = write!(text, "{part:>0$}", width(name));
         }
         text.truncate(text.trim_end().len());
         text.push('\n');
@@ -119,18 +118,24 @@ fn device_table(text: &mut String, device: &str, kind: Kind, all: &[Cell]) {
         }
         let times = group.iter().filter(|cell| cell.feasible);
         let best = times.filter_map(|cell| cell.ratio).reduce(f64::min);
-        for cell in group.iter().filter(shown) {
+        for (cell, name) in group.iter().filter(shown).zip(&names) {
             let entry = match cell.ratio {
                 _ if cell.broken => "BROKEN".into(),
                 Some(ratio) if Some(ratio) == best => format!("*{ratio:.3}"),
                 Some(ratio) => format!("{ratio:.3}"),
                 None => "-".into(),
             };
-            let _ = write!(text, "{entry:>WIDTH$}");
+            let _ = write!(text, "{entry:>0$}", width(name));
         }
         text.push('\n');
     }
     text.push('\n');
+}
+
+/// Characters of the column of a policy, whose name has a line for each of its words.
+fn width(name: &str) -> usize {
+    let longest = name.split('-').map(str::len).max();
+    longest.map_or(WIDTH, |longest| WIDTH.max(longest + 1))
 }
 
 fn summary(text: &mut String, summary: &Summary) {

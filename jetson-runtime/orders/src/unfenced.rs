@@ -1,0 +1,17 @@
+//! The files without the fence between an announcement and a look.
+
+#[allow(dead_code, reason = "the models ask for no statistics")]
+#[path = "../../src/counters.rs"]
+mod counters;
+#[path = "../../src/direction.rs"]
+mod direction;
+#[path = "models.rs"]
+pub(crate) mod models;
+#[path = "../../src/waiting.rs"]
+mod waiting;
+
+mod sync {
+    pub(crate) use crate::stand_in::{AtomicU32, AtomicU64, Ordering, SPINS_MAX, Word, spin_loop};
+
+    pub(crate) const fn fence(_: Ordering) {}
+}
