@@ -56,7 +56,7 @@ pub(super) fn both(
         (request, &paths.history),
         page,
         tricks,
-        paths.ends(),
+        paths.ends(below_ns == u64::MAX),
         below_ns,
     )
     .or(best)
@@ -167,7 +167,7 @@ pub(super) fn recompute(
         (request, &paths.history),
         page,
         tricks,
-        paths.ends(),
+        paths.ends(true),
         u64::MAX,
     )
 }
@@ -202,9 +202,14 @@ impl<'a> Paths<'a> {
         given.clone().pruned(&self.history, self.budget(fill))
     }
 
-    /// Where paths end, from the largest part of the budget to the smallest.
-    fn ends(&self) -> impl Iterator<Item = Given> {
-        FILLS.into_iter().map(|fill| {
+    /// Where paths end, from the largest part of the budget to the smallest. Unless all are asked
+    /// for, the last is the first that does not get down to its part.
+    fn ends(&self, all: bool) -> impl Iterator<Item = Given> {
+        let mut arrives = true;
+        FILLS.into_iter().map_while(move |fill| {
+            if !(arrives || all) {
+                return None;
+            }
             let own;
             let path = match fill == FILLS[0] {
                 true => self.first(),
@@ -214,7 +219,8 @@ impl<'a> Paths<'a> {
                 }
             };
             let last = path.last().expect("it begins with nothing given up");
-            self.pruned(last, fill)
+            arrives = last.memory.excess == 0;
+            Some(self.pruned(last, fill))
         })
     }
 }
