@@ -136,7 +136,7 @@ fn by_policy(
             }
             Err(error) => Err(error),
         },
-        Policy::Portfolio if tricks.seeds => portfolio::improve(request, page, found),
+        Policy::Portfolio if tricks.seeds => portfolio::improve(request, page, found, below_ns),
         _ => found,
     }
 }

@@ -43,16 +43,17 @@ fn good_ns(request: &Request<'_>) -> u64 {
     request.skeleton.compute_ns() / 100 * 101
 }
 
-/// The fastest of what is there and what others lead to.
+/// The fastest of what is there and what others lead to, if that takes less than `below_ns`.
 pub(super) fn improve(
     request: &Request<'_>,
     page: PageBytes,
     own: Result<Found, PlanError>,
+    below_ns: u64,
 ) -> Result<Found, PlanError> {
     let mut best = own;
     let others = Policy::ALL.into_iter();
     for policy in others.filter(|policy| policy.paged().is_some() || policy.is_published()) {
-        let below_ns = best.as_ref().map_or(u64::MAX, Found::iteration_ns);
+        let below_ns = best.as_ref().map_or(below_ns, Found::iteration_ns);
         let request = Request { policy, ..*request };
         let found = if policy.is_contiguous() {
             contiguous::plan(&request, page, below_ns)
