@@ -8,7 +8,7 @@ use lgm::profile::Profiles;
 use lgm::skeleton::Skeleton;
 use lgm::trace::{self, Trace};
 use lgm::tricks::Tricks;
-use lgm::verify::verify;
+use lgm::verify::{verify, verify_plan};
 use vtensor::Bytes;
 
 const DEVICE: &str = "rtx3060";
@@ -21,9 +21,13 @@ fn open(name: &str) -> (Trace, Skeleton) {
     (trace, skeleton)
 }
 
-fn planned(trace: &Trace, skeleton: &Skeleton, policy: Policy, tricks: Tricks) -> Planned {
-    let profiles = Profiles::builtin();
-    let request = Request {
+fn request<'a>(
+    profiles: &'a Profiles,
+    trace: &Trace,
+    skeleton: &'a Skeleton,
+    policy: Policy,
+) -> Request<'a> {
+    Request {
         skeleton,
         profile: profiles.get(DEVICE).expect("built in"),
         budget: Bytes(trace.peak_bytes().0 / 100 * 70),
@@ -32,7 +36,12 @@ fn planned(trace: &Trace, skeleton: &Skeleton, policy: Policy, tricks: Tricks) -
         page: None,
         trace_digest: [0; 32],
         model: "",
-    };
+    }
+}
+
+fn planned(trace: &Trace, skeleton: &Skeleton, policy: Policy, tricks: Tricks) -> Planned {
+    let profiles = Profiles::builtin();
+    let request = request(&profiles, trace, skeleton, policy);
     let planned = plan_with(&request, tricks).expect("it has a plan");
     verify(skeleton, &planned.plan.program).expect("the plan holds");
     if tricks == Tricks::default() {
@@ -40,6 +49,26 @@ fn planned(trace: &Trace, skeleton: &Skeleton, policy: Policy, tricks: Tricks) -
         assert_eq!(again.plan.program, planned.plan.program, "{policy}");
     }
     planned
+}
+
+#[test]
+fn a_portfolio_that_runs_ops_again_beats_what_swaps() {
+    let (trace, skeleton) = open("densenet121_b32_sgdm");
+    let profiles = Profiles::builtin();
+    let time = |policy, methods| {
+        let planned = plan(&Request {
+            methods,
+            ..request(&profiles, &trace, &skeleton, policy)
+        });
+        let planned = planned.expect("it has a plan");
+        verify_plan(&planned.plan).expect("the plan holds");
+        planned.timeline.iteration_ns
+    };
+    let both = time(Policy::Portfolio, Methods::Both);
+    assert!(both < time(Policy::Portfolio, Methods::Swap));
+    // Its scripts are chosen by the planner's own schedules, so it may differ a little.
+    let own = time(Policy::Vtensor, Methods::Both);
+    assert!(both <= own + own / 100, "{both} ns over {own} ns");
 }
 
 #[test]
