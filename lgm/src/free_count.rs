@@ -133,11 +133,8 @@ impl FreeCount {
                 }
             }
         }
-        if let Some(last) = self.used[who]
-            .checked_sub(1)
-            .filter(|_| end < self.used[who])
-        {
-            self.spent_since[last] = end;
+        if end < self.used[who] {
+            self.spent_since[self.used[who] - 1] = end;
         }
         self.used[who] = end;
         self.settled -= left;

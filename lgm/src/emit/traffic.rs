@@ -4,8 +4,9 @@
 //! is copied out and in. A tensor on a page that leaves may be dead there, not yet born, about to
 //! be overwritten, or have a valid copy in its slot already.
 
-use vtensor::Mode;
+use vtensor::{Mode, OpIndex};
 
+use crate::count::to_u32;
 use crate::layout::Stays;
 use crate::moves::Move;
 use crate::share::{Part, Units};
@@ -73,7 +74,7 @@ fn alone(m: &Move) -> Copied {
 /// What is copied of a part, in each move of its unit by the order in which they leave.
 fn of_part(part: &Part, moves: &[&Move], (uses, skeleton): (&[Use], &Skeleton)) -> Vec<Copied> {
     let persistent = skeleton.tensor(part.tensor).persistent;
-    let steps = u32::try_from(skeleton.ops.len()).expect("limits: at most 2^20 ops");
+    let steps = to_u32(skeleton.ops.len());
     let written = |after: Option<u32>, upto: u32| {
         let writes = uses.iter().filter(|(_, mode)| mode.writes());
         let mut writes = writes.flat_map(|&(step, _)| [step, step + steps]);
@@ -141,9 +142,8 @@ type Use = (u32, Mode);
 /// For each tensor, its uses.
 fn uses(skeleton: &Skeleton) -> Vec<Vec<Use>> {
     let mut uses = vec![Vec::new(); skeleton.tensors.len()];
-    for (step, op) in (0..).zip(&skeleton.ops) {
-        let first = op.first_access as usize;
-        for access in &skeleton.accesses[first..first + op.access_count as usize] {
+    for step in 0..to_u32(skeleton.ops.len()) {
+        for access in skeleton.accesses_of(OpIndex(step)) {
             uses[access.tensor.index()].push((step, access.mode));
         }
     }

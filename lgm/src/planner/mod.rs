@@ -131,10 +131,10 @@ fn by_policy(
         Policy::Vtensor if tricks.packed => match found {
             Ok(found) => Ok(portfolio::or_packed(request, page, found)),
             // On pages there may be none that is so fast.
-            Err(_) if below_ns < u64::MAX => {
-                found.or_else(|error| portfolio::packed(request, page, below_ns).ok_or(error))
+            Err(error) if below_ns < u64::MAX => {
+                portfolio::packed(request, page, below_ns).ok_or(error)
             }
-            Err(error) => Err(error),
+            none => none,
         },
         Policy::Portfolio if tricks.seeds => portfolio::improve(request, page, found, below_ns),
         _ => found,
