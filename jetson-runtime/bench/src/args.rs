@@ -1,5 +1,6 @@
 //! The command line.
 
+mod fixed;
 mod gpu;
 mod plan;
 mod spill;
@@ -16,6 +17,7 @@ use lgm::tricks::Tricks;
 use vtensor::PageBytes;
 
 use crate::value::{self, BudgetArg};
+pub use fixed::FixedArg;
 pub use gpu::{BackendArg, GpuArgs, GpuProbeArgs, SpillPlaceArg};
 pub use plan::PlanArgs;
 pub use spill::{IoArg, SpillArgs};
@@ -228,6 +230,9 @@ pub struct TracesArgs {
     /// A JSON file with device profiles, used instead of the built-in ones
     #[arg(long, value_name = "FILE")]
     pub devices: Option<PathBuf>,
+    /// Which tensors keep their address for life, beside those of which the trace says so
+    #[arg(long, value_name = "WHICH", value_enum)]
+    pub fixed: Option<FixedArg>,
 }
 
 /// Arguments of `smallest`.

@@ -1,5 +1,6 @@
 //! What plan and replay start from: trace, device and budget, read and checked.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::path::Path;
 
@@ -7,10 +8,10 @@ use lgm::planner::{Methods, Request};
 use lgm::policy::Policy;
 use lgm::profile::{Profile, Profiles};
 use lgm::skeleton::Skeleton;
-use lgm::trace::{Tensor, Trace};
+use lgm::trace::{Tensor, Trace, TraceError};
 use vtensor::{Bytes, Kinds, PageBytes, limits};
 
-use crate::args::TaskArgs;
+use crate::args::{FixedArg, TaskArgs};
 use crate::error::BenchError;
 use crate::trace_file;
 
@@ -25,6 +26,8 @@ pub struct Inputs {
     pub profile: Profile,
     /// The budget, in bytes.
     pub budget: Bytes,
+    /// Which tensors keep their address, beside those of which the trace says so.
+    pub fixed: Option<FixedArg>,
 }
 
 impl Inputs {
@@ -36,17 +39,13 @@ impl Inputs {
         let profiles = profiles(task.devices.as_deref())?;
         let profile = profiles.get(&task.device)?.clone();
         let trace = trace_file::open(&task.trace)?;
-        let skeleton = trace
-            .skeleton(&profile.name)
-            .map_err(|source| BenchError::Trace {
-                name: task.trace.display().to_string(),
-                source,
-            })?;
+        let name = task.trace.display();
         Ok(Self {
             budget: task.budget.resolve(trace.peak_bytes()),
+            skeleton: skeleton(&trace, &name, &profile, task.fixed)?,
             trace,
-            skeleton,
             profile,
+            fixed: task.fixed,
         })
     }
 
@@ -78,12 +77,10 @@ impl Inputs {
             kept,
             budget: self.budget,
         })?;
-        let refused = |source| BenchError::Trace {
-            name: "what is not kept".into(),
-            source,
-        };
-        self.trace = self.trace.without(stays).map_err(refused)?;
-        self.skeleton = (self.trace.skeleton(&self.profile.name)).map_err(refused)?;
+        let name = "what is not kept";
+        let rest = self.trace.without(stays);
+        self.trace = rest.map_err(|source| refused(&name, source))?;
+        self.skeleton = skeleton(&self.trace, &name, &self.profile, self.fixed)?;
         Ok((self, kept))
     }
 
@@ -105,6 +102,31 @@ impl Inputs {
             trace_digest: self.trace.digest(),
             model: self.trace.model(),
         }
+    }
+}
+
+/// What a trace says about memory, with a device's durations and fixed addresses.
+///
+/// # Errors
+/// If the trace has no durations for the device.
+pub fn skeleton(
+    trace: &Trace,
+    name: &impl Display,
+    profile: &Profile,
+    fixed: Option<FixedArg>,
+) -> Result<Skeleton, BenchError> {
+    let skeleton = trace.skeleton(&profile.name);
+    let mut skeleton = skeleton.map_err(|source| refused(name, source))?;
+    if let Some(fixed) = fixed {
+        fixed.fix(&mut skeleton);
+    }
+    Ok(skeleton)
+}
+
+fn refused(name: &impl Display, source: TraceError) -> BenchError {
+    BenchError::Trace {
+        name: name.to_string(),
+        source,
     }
 }
 

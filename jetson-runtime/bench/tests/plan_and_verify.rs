@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use lgm::plan_file;
@@ -249,6 +250,30 @@ fn a_plan_says_what_it_writes_to_flash_and_is_refused_beyond_a_limit() {
     assert_eq!(refused["error"]["kind"], "wear");
     let message = refused["error"]["message"].as_str().expect("a message");
     assert!(message.contains("raise the budget"), "{message}");
+}
+
+#[test]
+fn addresses_can_be_fixed_and_the_plan_holds_them() {
+    let folder = Folder::new();
+    let file = folder.path("my.plan");
+    let trace = trace("squeezenet1_1_b32_sgdm");
+    for (which, all) in [("persistent", false), ("all", true)] {
+        let more = ["--methods", "swap", "--fixed", which, "-o", &file];
+        let (report, status) = json(&plan(&trace, &more));
+        assert_eq!(status, Some(0), "{report}");
+        let plan = plan_file::decode(&fs::read(&file).expect("it was written")).expect("sound");
+        let mut places: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for (access, place) in plan.skeleton.accesses.iter().zip(&plan.program.places) {
+            let place = (place.window, place.offset);
+            places.entry(access.tensor).or_default().insert(place);
+        }
+        for (tensor, places) in places {
+            let persistent = plan.skeleton.tensor(tensor).persistent;
+            assert!(places.len() == 1 || !(all || persistent), "{tensor:?}");
+        }
+        let overhead = report["page_overhead"].as_f64().expect("a number");
+        assert!(overhead >= 1.0, "{report}");
+    }
 }
 
 #[test]

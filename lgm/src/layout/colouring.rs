@@ -14,10 +14,13 @@
 use super::Effort;
 use super::exchange::make_room;
 use super::occupancy::{Occupancy, Offer};
-use super::reserved;
+use super::reserved::{self, Chain};
 use super::stays::{Claimant, Position, Stay, StayId, Stays};
 use crate::count::to_u32;
 use crate::tricks::Tricks;
+
+/// How often stays whose page is chosen beforehand are tried in another order.
+const ROUNDS_MAX: u32 = 16;
 
 /// How a claimant chooses among the pages that fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +83,7 @@ pub(super) fn colour(
         known: [i64::MIN; 2],
         page_of: vec![None; stays.all.len()],
     };
-    colouring.place_reserved(stays, pages)?;
+    colouring.place_reserved(stays)?;
     for group in &stays.groups {
         let ids: Vec<StayId> = (group.first..group.first + group.count).collect();
         colouring.place(&ids)?;
@@ -89,38 +92,64 @@ pub(super) fn colour(
 }
 
 impl Colouring<'_> {
-    /// Those whose page is known beforehand: see `reserved`.
-    fn place_reserved(&mut self, stays: &Stays<'_>, pages: u32) -> Option<()> {
-        let is_head = |id: StayId| stays.all[id as usize].by == Claimant::Head;
-        let mut heads = 0;
-        for chain in reserved::chains(stays, self.choice.preference) {
-            let runs = if is_head(chain.stays[0]) {
+    /// Those whose page is known beforehand: see `reserved`. A chain that finds none gets its page
+    /// earlier in the next round.
+    fn place_reserved(&mut self, stays: &Stays<'_>) -> Option<()> {
+        let mut chains = reserved::chains(stays, self.choice.preference);
+        let is_head = |chain: &Chain| stays.all[chain.stays[0] as usize].by == Claimant::Head;
+        let heads = chains.partition_point(is_head);
+        let empty = self.pages.clone();
+        for _ in 0..ROUNDS_MAX {
+            let Err(failed) = self.place_chains(&chains, heads) else {
+                return Some(());
+            };
+            if failed < heads || self.effort.0 == 0 {
+                return None;
+            }
+            let earlier = heads + (failed - heads) / 2;
+            chains[earlier..=failed].rotate_right(1);
+            self.pages = empty.clone();
+        }
+        None
+    }
+
+    /// Gives pages to chains, the heads first. Says which one finds too few.
+    fn place_chains(&mut self, chains: &[Chain], heads: usize) -> Result<(), usize> {
+        let mut next = 0;
+        for (row, chain) in chains.iter().enumerate() {
+            let is_head = row < heads;
+            let runs = if is_head {
                 // All of them are there at the same time.
-                let run = (heads, chain.count);
-                heads += chain.count;
-                (heads <= pages).then_some(vec![run])?
+                let run = (next, chain.count);
+                next += chain.count;
+                (next <= self.pages.count()).then(|| vec![run])
             } else {
                 self.effort.spend(self.pages.len());
-                self.pages.runs_for(&chain, self.choice.preference)?
+                self.pages.runs_for(chain, self.choice.preference)
             };
             let mut done = 0;
-            for (page, count) in runs {
-                self.pages.isolate(page, count);
-                for &stay in &chain.stays {
-                    let first = stay + done;
-                    if is_head(first) {
-                        self.pages.take(page, count, first);
-                    } else {
-                        self.pages.reserve(page, count, first);
-                    }
-                    for at in 0..count {
-                        self.page_of[(first + at) as usize] = Some(page + at);
-                    }
-                }
-                done += count;
+            for run in runs.ok_or(row)? {
+                self.place_chain(chain, is_head, run, done);
+                done += run.1;
             }
         }
-        Some(())
+        Ok(())
+    }
+
+    /// Gives a run of pages to a chain, behind those that it has.
+    fn place_chain(&mut self, chain: &Chain, is_head: bool, (page, count): (u32, u32), has: u32) {
+        self.pages.isolate(page, count);
+        for (row, &stay) in chain.stays.iter().enumerate() {
+            let first = stay + has;
+            if is_head && row == 0 {
+                self.pages.take(page, count, first);
+            } else {
+                self.pages.reserve(page, count, first);
+            }
+            for at in 0..count {
+                self.page_of[(first + at) as usize] = Some(page + at);
+            }
+        }
     }
 
     /// Gives pages to stays that are claimed together.

@@ -40,6 +40,9 @@ const CUTS_MAX: usize = 6;
 /// A layout that makes an iteration longer by no more thousandths is as good as any.
 const GOOD: u64 = 1;
 
+/// Work on finding out how few pages do, in extents looked at.
+const SHRINK_EFFORT: u64 = 10_000_000;
+
 /// Pages for all stays of a schedule.
 pub struct Layout<'a> {
     pub(crate) stays: Stays<'a>,
@@ -80,38 +83,26 @@ pub fn layout<'a>(
     effort: &mut Effort,
 ) -> Option<Layout<'a>> {
     let peak = u32::try_from(schedule.queues.peak).ok()?;
-    let cuts = quiet_steps(ground.graph, schedule);
-    let mut best: Option<Layout<'a>> = None;
-    // As few pages as will do: more are taken only where they save time.
-    let enough = [peak, most]
-        .into_iter()
-        .filter(|&pages| peak <= pages && pages <= most);
-    for pages in enough {
-        for &cut in &cuts {
-            let stays = Stays::new(ground.graph, schedule, cut);
-            for preference in Preference::ALL {
-                if effort.0 == 0 {
-                    return best;
-                }
-                let choice = Choice {
-                    preference,
-                    tricks: ground.tricks,
-                };
-                let below_ns = best.as_ref().map_or(below_ns, |b| b.timeline.iteration_ns);
-                let found = colour(&stays, pages, choice, effort)
-                    .and_then(|colours| ground.laid_out(&stays, colours, below_ns));
-                best = found.or(best);
-                let good = schedule.timeline.iteration_ns / 1000 * (1000 + GOOD);
-                let enough = best
-                    .as_ref()
-                    .is_some_and(|b| !ground.tricks.layouts || b.timeline.iteration_ns <= good);
-                if enough {
-                    return best;
-                }
-            }
-        }
+    let fixed = ground
+        .graph
+        .held(Holding::Paged)
+        .any(|(_, node)| node.fixed);
+    if peak > most {
+        return None;
     }
-    best
+    // As few pages as will do: more are taken only where they save time. With addresses that may
+    // not change the fewest seldom do, so what is not needed is given back.
+    if !fixed && peak < most {
+        let found = ground.fastest(schedule, peak, below_ns, effort);
+        let good = |found: &Layout<'_>| ground.is_good(found);
+        if effort.0 == 0 || found.as_ref().is_some_and(good) {
+            return found;
+        }
+        let below_ns = found.as_ref().map_or(below_ns, |f| f.timeline.iteration_ns);
+        return ground.fastest(schedule, most, below_ns, effort).or(found);
+    }
+    let found = ground.fastest(schedule, most, below_ns, effort)?;
+    Some(if fixed { ground.shrunk(found) } else { found })
 }
 
 /// What all layouts of a plan stand on.
@@ -126,8 +117,80 @@ pub struct Ground<'a> {
 }
 
 impl<'a> Ground<'a> {
+    /// The fastest layout on so many pages, or the first that is good.
+    fn fastest(
+        &self,
+        schedule: &'a Schedule,
+        pages: u32,
+        below_ns: u64,
+        effort: &mut Effort,
+    ) -> Option<Layout<'a>> {
+        let mut best: Option<Layout<'a>> = None;
+        for cut in quiet_steps(self.graph, schedule) {
+            let stays = Stays::new(self.graph, schedule, cut);
+            for preference in Preference::ALL {
+                if effort.0 == 0 {
+                    return best;
+                }
+                let below_ns = best.as_ref().map_or(below_ns, |b| b.timeline.iteration_ns);
+                best = self
+                    .laid_out(&stays, (pages, preference), below_ns, effort)
+                    .or(best);
+                if best.as_ref().is_some_and(|best| self.is_good(best)) {
+                    return best;
+                }
+            }
+        }
+        best
+    }
+
+    /// Whether another layout is not worth looking for.
+    fn is_good(&self, found: &Layout<'_>) -> bool {
+        let good = found.stays.schedule.timeline.iteration_ns / 1000 * (1000 + GOOD);
+        !self.tricks.layouts || found.timeline.iteration_ns <= good
+    }
+
+    /// The same on fewer pages, if it takes no longer.
+    fn shrunk(&self, mut found: Layout<'a>) -> Layout<'a> {
+        let mut effort = Effort(SHRINK_EFFORT);
+        let mut enough = found.pages;
+        let mut least = found.peak_pages;
+        while least < enough {
+            let pages = least.midpoint(enough);
+            let below_ns = found.timeline.iteration_ns + 1;
+            let fewer = Preference::ALL.into_iter().find_map(|preference| {
+                self.laid_out(&found.stays, (pages, preference), below_ns, &mut effort)
+            });
+            match fewer {
+                Some(fewer) => {
+                    enough = fewer.pages;
+                    found = fewer;
+                }
+                None => least = pages + 1,
+            }
+        }
+        found
+    }
+
+    /// A layout on so many pages; `None` if it is not found, or an iteration does not take less
+    /// than `below_ns`.
+    fn laid_out(
+        &self,
+        stays: &Stays<'a>,
+        (pages, preference): (u32, Preference),
+        below_ns: u64,
+        effort: &mut Effort,
+    ) -> Option<Layout<'a>> {
+        let choice = Choice {
+            preference,
+            tricks: self.tricks,
+        };
+        let colours = colour(stays, pages, choice, effort)?;
+        self.timed(stays, colours, below_ns)
+    }
+
     /// The layout of a colouring; `None` if an iteration does not take less than `below_ns`.
-    fn laid_out(&self, stays: &Stays<'a>, page_of: Vec<u32>, below_ns: u64) -> Option<Layout<'a>> {
+    fn timed(&self, stays: &Stays<'a>, page_of: Vec<u32>, below_ns: u64) -> Option<Layout<'a>> {
         let pages = page_of.iter().max().map_or(0, |last| last + 1);
         let waits = waits(stays, &page_of, pages);
         let timeline = self.timeline(stays.schedule, &waits);

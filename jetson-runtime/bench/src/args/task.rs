@@ -7,6 +7,7 @@ use lgm::planner::Methods;
 use lgm::policy::Policy;
 use vtensor::PageBytes;
 
+use super::FixedArg;
 use crate::error::BenchError;
 use crate::trace_file;
 use crate::value::{self, BudgetArg};
@@ -45,6 +46,10 @@ pub struct TaskArgs {
     /// "copy_latency_s", "duplex": true or false, "page_bytes"}}}
     #[arg(long, value_name = "FILE")]
     pub devices: Option<PathBuf>,
+    /// Which tensors keep their address for life, beside those of which the trace says so: for
+    /// applications that hold pointers. Such tensors are not made again
+    #[arg(long, value_name = "WHICH", value_enum)]
+    pub fixed: Option<FixedArg>,
 }
 
 /// What decides which tensors leave, unless something else is named.
@@ -82,6 +87,7 @@ impl TaskArgs {
             methods: None,
             page_bytes: None,
             devices: None,
+            fixed: None,
         }
     }
 }

@@ -33,6 +33,7 @@ pub(super) fn run(args: &CompareArgs, json: bool) -> Result<Answer, BenchError> 
         budgets: &budgets,
         planners: &planners.collect::<Vec<_>>(),
         page: args.page_bytes,
+        fixed: args.steps.fixed,
         tricks: args.without.unwrap_or_default(),
     };
     let matrix = Matrix::read(&distinct(&args.steps.traces), &profiles, selection)?;

@@ -30,9 +30,7 @@ pub(super) fn run(args: &SmallestArgs, json: bool) -> Result<Answer, BenchError>
         let trace = trace_file::open(path)?;
         let chosen = inputs::chosen(&profiles, &args.steps.device, &trace)?;
         for profile in chosen {
-            let skeleton = trace.skeleton(&profile.name);
-            let name = path.display().to_string();
-            let skeleton = skeleton.map_err(|source| BenchError::Trace { name, source })?;
+            let skeleton = inputs::skeleton(&trace, &path.display(), profile, args.steps.fixed)?;
             cases.push((trace_file::name_of(path), trace.clone(), skeleton, profile));
         }
     }

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 /// The planner by the methods that it uses, as in [`Cell::policy`].
 pub(super) const SWAP: &str = Policy::Vtensor.name();
-pub(super) const RECOMPUTE: &str = "vtensor-recompute";
 pub(super) const BOTH: &str = "vtensor-both";
 
 /// What a policy with its methods is called. With swapping alone it has its own name.
@@ -78,6 +77,12 @@ impl Cell {
             && self.device == other.device
             && self.budget_bytes == other.budget_bytes
     }
+}
+
+/// The time of a policy in a cell, if it has a plan there.
+pub(super) fn find(group: &[Cell], policy: &str) -> Option<f64> {
+    let cell = group.iter().find(|cell| cell.policy == policy)?;
+    cell.ratio.filter(|_| cell.feasible)
 }
 
 /// A budget that was not tried, since the largest op takes nearly all of it.

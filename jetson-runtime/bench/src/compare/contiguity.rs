@@ -9,7 +9,8 @@ use lgm::policy::Policy;
 use serde::Serialize;
 
 use super::Cell;
-use super::summary::{find, mean};
+use super::cell::find;
+use super::over::mean;
 
 /// A policy on pages against itself in a contiguous arena. Keys are fixed.
 #[derive(Clone, Debug, PartialEq, Serialize)]

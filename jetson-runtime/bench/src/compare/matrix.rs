@@ -19,6 +19,7 @@ use vtensor::{Bytes, PageBytes};
 
 use super::cell::{Cell, Skipped, label};
 use super::fluid::fluid_bound;
+use crate::args::FixedArg;
 use crate::cores::on_all_cores;
 use crate::error::BenchError;
 use crate::inputs;
@@ -38,6 +39,8 @@ pub struct Selection<'a> {
     pub planners: &'a [(Policy, Methods)],
     /// The page size, if not the device's.
     pub page: Option<PageBytes>,
+    /// Which tensors keep their address, beside those of which a trace says so.
+    pub fixed: Option<FixedArg>,
     /// What the planner may try.
     pub tricks: Tricks,
 }
@@ -106,11 +109,7 @@ impl<'a> Matrix<'a> {
         }
         let chosen = inputs::chosen(profiles, self.selection.devices, &trace)?;
         for profile in chosen {
-            let skeleton = trace.skeleton(&profile.name);
-            let skeleton = skeleton.map_err(|source| BenchError::Trace {
-                name: name.clone(),
-                source,
-            })?;
+            let skeleton = inputs::skeleton(&trace, &name, profile, self.selection.fixed)?;
             for &(fraction, budget) in &budgets {
                 self.places.push(Place {
                     trace: self.traces.len(),

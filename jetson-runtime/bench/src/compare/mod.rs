@@ -6,7 +6,9 @@
 //! | `contiguity` | what contiguous memory costs each policy |
 //! | `fluid` | bounds by linear programming, where they are known |
 //! | `matrix` | all cells, on all cores |
-//! | `summary` | the planner against each other policy |
+//! | `over` | times over a bound, summed up |
+//! | `rival` | the planner against another policy |
+//! | `summary` | what follows from all cells |
 //! | `table` | both as text |
 //! | `csv` | the cells as CSV |
 //! | `plot` | the cells as a picture |
@@ -16,7 +18,9 @@ mod contiguity;
 mod csv;
 mod fluid;
 mod matrix;
+mod over;
 mod plot;
+mod rival;
 mod summary;
 mod table;
 
@@ -24,8 +28,10 @@ pub use cell::{Cell, Skipped};
 pub use contiguity::Contiguity;
 pub use csv::csv;
 pub use matrix::{Matrix, Selection};
+pub use over::Over;
 pub use plot::svg;
-pub use summary::{Over, Rival, Summary};
+pub use rival::Rival;
+pub use summary::Summary;
 pub use table::table;
 
 use serde::Serialize;

@@ -1,23 +1,12 @@
-//! The planner against each other policy.
-//!
-//! A *gain* is in throughput: the time of a rival over that of the planner, less 1. Means are
-//! geometric, over the cells in which both have a plan. Where only one has, the other has lost,
-//! which no mean shows; so these cells are counted apart, too.
+//! What follows from all cells.
 
-use lgm::policy::Policy;
 use serde::Serialize;
 
-use super::cell::{BOTH, RECOMPUTE, SWAP};
-use super::contiguity::contiguity;
-use super::{Cell, Contiguity, Skipped};
-
-/// Times that differ by no more than this share are equal.
-pub(crate) const TIE: f64 = 0.03;
-/// A step that takes no more than this longer does not stall.
-const STALL: f64 = 1e-9;
-
-/// The best of the published policies in each cell, as rivals: as published, and on pages.
-const BEST: [(&str, bool); 2] = [("best published", true), ("best published, paged", false)];
+use super::cell::{BOTH, SWAP, find};
+use super::contiguity::{Contiguity, contiguity};
+use super::over::Over;
+use super::rival::{Rival, only_swaps};
+use super::{Cell, Skipped};
 
 /// A bound above this leaves little hope in swapping alone.
 const HOPELESS: f64 = 1.5;
@@ -35,68 +24,16 @@ pub struct Summary {
     pub over_bound: Over,
     /// The same over the bound by linear programming, in the cells in which that is known.
     pub over_lp_bound: Over,
-    /// The planner against each other policy, and against the best of the published ones.
+    /// The planner by swapping against each other policy that only swaps, and against the best of
+    /// the published ones.
     pub rivals: Vec<Rival>,
-    /// The planner with both methods against itself with one, and against checkpointing.
+    /// The planner with both methods against all others.
     pub both: Vec<Rival>,
     /// The bound on swapping alone over the time with both methods, where that bound is above 1.5:
     /// the throughput over that of the best swapping that there could be.
     pub both_over_bound: Over,
     /// What contiguous memory costs each policy of which both variants are there.
     pub contiguity: Vec<Contiguity>,
-}
-
-/// Times over a bound, or a bound over times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Over {
-    /// In how many cells there are both.
-    pub cells: usize,
-    /// The geometric mean.
-    pub mean: Option<f64>,
-    /// The largest.
-    pub max: Option<f64>,
-}
-
-impl Over {
-    fn of(groups: &[&[Cell]], over: impl Fn(&[Cell]) -> Option<f64>) -> Self {
-        let all: Vec<f64> = groups.iter().filter_map(|group| over(group)).collect();
-        Self {
-            cells: all.len(),
-            mean: mean(&all),
-            max: all.iter().copied().reduce(f64::max),
-        }
-    }
-}
-
-/// The planner against another policy.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Rival {
-    /// Whom against.
-    pub policy: String,
-    /// Cells in which both have a plan.
-    pub compared: usize,
-    /// The mean gain over them.
-    pub gain: Option<f64>,
-    /// The mean gain that a plan would have whose times are the best known bounds.
-    pub gain_at_bound: Option<f64>,
-    /// Of them, those in which the rival stalls at all.
-    pub stalled: usize,
-    /// The mean gain over those.
-    pub gain_stalled: Option<f64>,
-    /// The smallest gain.
-    pub worst_gain: Option<f64>,
-    /// Where it is.
-    pub worst_cell: Option<String>,
-    /// Cells in which the planner is faster, by more than a tie, or alone has a plan.
-    pub won: usize,
-    /// Cells in which both take the same time.
-    pub tied: usize,
-    /// Cells in which the planner is slower, by more than a tie, or alone has no plan.
-    pub lost: usize,
-    /// Cells in which only the rival has no plan.
-    pub infeasible: usize,
-    /// Cells in which only the planner has no plan.
-    pub infeasible_here: usize,
 }
 
 impl Summary {
@@ -111,33 +48,6 @@ impl Summary {
                 names.push(&cell.policy);
             }
         }
-        let against = |own: &str, name: &str| {
-            Rival::of(
-                name,
-                &groups,
-                |group| find(group, own),
-                |group| find(group, name),
-            )
-        };
-        let again = |name: &&&str| [RECOMPUTE, BOTH, Policy::Checkpoint.name()].contains(name);
-        let mut rivals: Vec<Rival> = Vec::new();
-        if names.contains(&SWAP) {
-            let others = names.iter().filter(|name| **name != SWAP && !again(name));
-            rivals.extend(others.map(|name| against(SWAP, name)));
-            for (best, contiguous) in BEST {
-                let among = |name: &str| is_published(name, contiguous);
-                if names.iter().any(|name| among(name)) {
-                    let fastest = |group: &[Cell]| fastest(group, among);
-                    rivals.push(Rival::of(best, &groups, own, fastest));
-                }
-            }
-        }
-        let mut both = Vec::new();
-        if names.contains(&BOTH) {
-            let others = names.iter().filter(|name| **name == SWAP || again(name));
-            let others = others.filter(|name| **name != BOTH);
-            both.extend(others.map(|name| against(BOTH, name)));
-        }
         Self {
             cells: groups.len(),
             skipped: skipped.to_vec(),
@@ -146,8 +56,8 @@ impl Summary {
             over_lp_bound: Over::of(&groups, |group| {
                 Some(own(group)? / group[0].lp_bound_ratio?)
             }),
-            rivals,
-            both,
+            rivals: Rival::all(SWAP, &names, &groups, only_swaps),
+            both: Rival::all(BOTH, &names, &groups, |_| true),
             both_over_bound: Over::of(&groups, |group| {
                 let bound = Some(group[0].best_bound()).filter(|bound| *bound > HOPELESS);
                 Some(bound? / find(group, BOTH)?)
@@ -157,113 +67,16 @@ impl Summary {
     }
 }
 
-impl Rival {
-    fn of(
-        name: &str,
-        groups: &[&[Cell]],
-        own: impl Fn(&[Cell]) -> Option<f64>,
-        time: impl Fn(&[Cell]) -> Option<f64>,
-    ) -> Self {
-        let mut rival = Self {
-            policy: name.into(),
-            compared: 0,
-            gain: None,
-            gain_at_bound: None,
-            stalled: 0,
-            gain_stalled: None,
-            worst_gain: None,
-            worst_cell: None,
-            won: 0,
-            tied: 0,
-            lost: 0,
-            infeasible: 0,
-            infeasible_here: 0,
-        };
-        let (mut all, mut stalled, mut at_bound) = (Vec::new(), Vec::new(), Vec::new());
-        let mut worst = f64::INFINITY;
-        for group in groups {
-            let (own, other) = match (own(group), time(group)) {
-                (Some(own), Some(other)) => (own, other),
-                (Some(_), None) => {
-                    rival.infeasible += 1;
-                    rival.won += 1;
-                    continue;
-                }
-                (None, Some(_)) => {
-                    rival.infeasible_here += 1;
-                    rival.lost += 1;
-                    continue;
-                }
-                (None, None) => continue,
-            };
-            let speedup = other / own;
-            all.push(speedup);
-            at_bound.push(other / group[0].best_bound());
-            if other > 1.0 + STALL {
-                stalled.push(speedup);
-            }
-            if speedup > 1.0 + TIE {
-                rival.won += 1;
-            } else if speedup * (1.0 + TIE) < 1.0 {
-                rival.lost += 1;
-            } else {
-                rival.tied += 1;
-            }
-            if speedup < worst {
-                worst = speedup;
-                rival.worst_cell = Some(title(&group[0]));
-            }
-        }
-        rival.compared = all.len();
-        rival.stalled = stalled.len();
-        rival.gain = mean(&all).map(|mean| mean - 1.0);
-        rival.gain_at_bound = mean(&at_bound).map(|mean| mean - 1.0);
-        rival.gain_stalled = mean(&stalled).map(|mean| mean - 1.0);
-        rival.worst_gain = rival.worst_cell.is_some().then_some(worst - 1.0);
-        rival
-    }
-}
-
-/// A trace, device and budget, for people.
-fn title(cell: &Cell) -> String {
-    let percent = cell.budget_fraction * 100.0;
-    format!("{} on {} at {percent:.0} %", cell.trace, cell.device)
-}
-
 /// The time of the planner in a cell, if it has a plan there.
 fn own(group: &[Cell]) -> Option<f64> {
     find(group, SWAP)
-}
-
-/// The time of a policy in a cell, if it has a plan there.
-pub(super) fn find(group: &[Cell], policy: &str) -> Option<f64> {
-    let cell = group.iter().find(|cell| cell.policy == policy)?;
-    cell.ratio.filter(|_| cell.feasible)
-}
-
-/// The shortest time of some policies.
-fn fastest(group: &[Cell], among: impl Fn(&str) -> bool) -> Option<f64> {
-    let cells = group.iter().filter(|cell| among(&cell.policy));
-    cells
-        .filter_map(|cell| find(group, &cell.policy))
-        .reduce(f64::min)
-}
-
-fn is_published(name: &str, contiguous: bool) -> bool {
-    let policy: Result<Policy, _> = name.parse();
-    policy.is_ok_and(|policy| policy.is_published() && policy.is_contiguous() == contiguous)
-}
-
-/// The geometric mean.
-pub(super) fn mean(of: &[f64]) -> Option<f64> {
-    let logs: f64 = of.iter().map(|one| one.ln()).sum();
-    (!of.is_empty()).then(|| (logs / of.len() as f64).exp())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::compare::cell::sample;
+    use crate::compare::rival::BEST;
 
     #[test]
     fn gains_are_geometric_means_over_cells_that_both_plan() {
@@ -301,6 +114,37 @@ mod tests {
         );
         assert_eq!((counts(best), apart(best)), ((3, 1, 2, 1), (0, 1, 2)));
         assert_eq!(counts(best_paged), (2, 1, 1, 1));
+    }
+
+    #[test]
+    fn both_methods_stand_against_all_and_swapping_against_what_swaps() {
+        let cells = [
+            sample("a", "lru", Some(4.0)),
+            sample("a", "checkpoint", Some(2.0)),
+            sample("a", "portfolio-both", Some(1.0)),
+            sample("a", "vtensor", Some(2.0)),
+            sample("a", "vtensor-both", Some(1.0)),
+        ];
+        let summary = Summary::of(&cells, &[]);
+        let gains = |rivals: &[Rival]| -> Vec<(String, f64)> {
+            let gain = |r: &Rival| (r.policy.clone(), r.gain.expect("both have a plan").round());
+            rivals.iter().map(gain).collect()
+        };
+        let wanted = |all: &[(&str, f64)]| -> Vec<(String, f64)> {
+            all.iter()
+                .map(|(name, gain)| ((*name).into(), *gain))
+                .collect()
+        };
+        let swaps = wanted(&[("lru", 1.0), ("best published", 1.0)]);
+        assert_eq!(gains(&summary.rivals), swaps);
+        let all = [
+            ("lru", 3.0),
+            ("checkpoint", 1.0),
+            ("portfolio-both", 0.0),
+            ("vtensor", 1.0),
+            ("best published", 3.0),
+        ];
+        assert_eq!(gains(&summary.both), wanted(&all));
     }
 
     #[test]
