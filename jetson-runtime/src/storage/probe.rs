@@ -58,8 +58,8 @@ pub struct StorageProbe {
     pub bps: [f64; 2],
     /// Nanoseconds of a copy of one block.
     pub latency_ns: [u64; 2],
-    /// Bytes per second of the disk: requests of the same size and as many in flight, without a
-    /// pause and with nothing in between.
+    /// Bytes per second of the disk: requests of the same size and as many in flight, through as
+    /// much memory, without a pause and with nothing in between.
     pub raw_bps: [f64; 2],
     /// `bps` over `raw_bps`, of the same moments.
     pub over_raw: [f64; 2],
@@ -112,7 +112,7 @@ pub fn probe(
     copies = Copies::new(&file, &seals, &options)?;
     let latency_ns = [copies.latency(true)?, copies.latency(false)?];
     // The disk is what any path to it could show.
-    let raw = Raw::new(&file, &options)?;
+    let raw = Raw::new(&file, &options, COPY_BYTES)?;
     let turns = in_turns(&mut copies, raw, budget / 2)?;
     let each = |of: &dyn Fn(&Turn) -> f64| turns.each_ref().map(|turns| median(turns, of));
     Ok(StorageProbe {

@@ -1,6 +1,7 @@
 //! What a copy is made of, each alone, for the probe: the disk without seals, and seals without a
 //! disk.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
@@ -22,24 +23,37 @@ const SEALED_BYTES: usize = 8 << 20;
 const ROUNDS: u32 = 3;
 
 /// The disk alone.
+///
+/// Its requests walk through as much memory as a copy does. A disk that is a program, as that of a
+/// virtual machine is, is faster with a few buffers that stay in a cache, and no copy of different
+/// bytes could have that rate.
 pub(super) struct Raw {
     // Ends before the buffers that its requests use.
     disk: Box<dyn Disk>,
     buffers: Buffers,
+    /// Requests in flight at most.
+    depth: u64,
 }
 
 impl Raw {
-    /// With as many requests in flight, of the same size, by the fastest path that there is.
-    pub(super) fn new(file: &SpillFile, options: &StorageOptions) -> Result<Self, RuntimeError> {
+    /// With as many requests in flight, of the same size, through memory of `bytes` bytes, by the
+    /// fastest path that there is.
+    pub(super) fn new(
+        file: &SpillFile,
+        options: &StorageOptions,
+        bytes: usize,
+    ) -> Result<Self, RuntimeError> {
         let fastest = StorageOptions {
             path: IoPath::Auto,
             ..*options
         };
-        let buffers = Buffers::new(options.in_flight(), options.request())
+        let count = (bytes / options.request()).max(options.in_flight());
+        let buffers = Buffers::new(count, options.request())
             .map_err(RuntimeError::system("take buffers to measure the disk"))?;
         Ok(Self {
             disk: disk::open(file, &fastest, &buffers)?,
             buffers,
+            depth: options.in_flight() as u64,
         })
     }
 
@@ -55,10 +69,14 @@ impl Raw {
         let request_bytes = self.buffers.bytes();
         let (mut started, mut ended) = (0_u64, 0_u64);
         let mut result = Ok(());
-        let mut free: Vec<usize> = (0..self.buffers.count()).collect();
+        let mut free: VecDeque<usize> = (0..self.buffers.count()).collect();
         loop {
             let more = started == 0 || (result.is_ok() && begin.elapsed() < time);
-            if more && let Some(buffer) = free.pop() {
+            if more && started - ended < self.depth {
+                // The one that has rested for the longest.
+                let buffer = free
+                    .pop_front()
+                    .expect("there are more than requests in flight");
                 let request = Request {
                     write,
                     buffer,
@@ -72,7 +90,7 @@ impl Raw {
             } else if ended < started {
                 let end = self.disk.finish();
                 result = result.and(end.result);
-                free.push(end.buffer);
+                free.push_back(end.buffer);
                 ended += 1;
             } else {
                 break;
