@@ -50,6 +50,14 @@ impl Schedule {
             timeline,
         })
     }
+
+    /// What makes one better than another, the least first: the nanoseconds of an iteration, then
+    /// the bytes that leave in it.
+    #[must_use]
+    pub fn rank(&self) -> (u64, u64) {
+        let moved = self.moves.iter().map(|m| m.bytes.0).sum();
+        (self.timeline.iteration_ns, moved)
+    }
 }
 
 /// An in, in the order of need, on a line of its own: `need` lies in one iteration, `leave` may lie

@@ -47,7 +47,7 @@ pub(super) fn plan(
     let mut scheduler = Scheduler::new(request.policy, tricks);
     let mut best = 0;
     if tried.len() > 1 {
-        let mut fastest: Option<(u64, Scheduler)> = None;
+        let mut fastest: Option<((u64, u64), Scheduler)> = None;
         for (row, stand) in tried.iter().enumerate() {
             let mut next = scheduler.clone();
             let Some(took) = next.probe(stand.task(request, 0)) else {
@@ -72,7 +72,8 @@ pub(super) fn probe(request: &Request<'_>, page: PageBytes, tricks: Tricks) -> O
     let ground = Ground::first(request, page, tricks);
     let graph = ground.graph();
     let stand = Stand::new(request, &ground, &graph).ok()?;
-    Scheduler::new(request.policy, tricks).probe(stand.task(request, 0))
+    let (took_ns, _) = Scheduler::new(request.policy, tricks).probe(stand.task(request, 0))?;
+    Some(took_ns)
 }
 
 /// A ground, and what follows from it before anything moves.
@@ -157,14 +158,16 @@ impl<'a> Stand<'a> {
             (row, schedules.unwrap_or_default())
         });
         let mut schedules = schedules.peekable();
+        let fixed = request.skeleton.tensors.iter().any(|tensor| tensor.fixed);
         while let Some((row, these)) = schedules.next() {
             if !candidates.may_improve(&these) {
                 break;
             }
             // The first may have a layout at once. Of what then takes as long as each other, that
-            // which leaves most free is the easiest to lay out.
+            // which leaves most free is the easiest to lay out; but where addresses are fixed, what
+            // it leaves free is lost to holes.
             let next = schedules.peek().map(|(_, next)| next);
-            if row == 0 || next.is_none_or(|next| is_slower(next, &these)) {
+            if row == 0 || fixed || next.is_none_or(|next| is_slower(next, &these)) {
                 candidates.improve(&these);
             }
         }

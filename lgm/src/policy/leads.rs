@@ -132,13 +132,11 @@ impl<T> Best<T> {
             }
         };
         let timeline = schedule.timeline.clone();
-        let time = schedule.timeline.iteration_ns;
-        let at = self
-            .schedules
-            .partition_point(|(s, _)| s.timeline.iteration_ns <= time);
+        let rank = schedule.rank();
+        let at = self.schedules.partition_point(|(s, _)| s.rank() <= rank);
         let equal = self.schedules[..at].iter().rev();
         let known = equal
-            .take_while(|(s, _)| s.timeline.iteration_ns == time)
+            .take_while(|(s, _)| s.rank() == rank)
             .any(|(s, _)| s.moves == schedule.moves);
         if at < KEPT && !known {
             self.schedules.insert(at, (schedule, tag));

@@ -270,9 +270,9 @@ impl Scheduler {
         }
     }
 
-    /// The shortest time of an iteration among the first that the planner's own policies try;
-    /// `None` if none of these fits, or the policy is another's.
-    pub fn probe(&mut self, task: Task<'_>) -> Option<u64> {
+    /// The rank of the best of the first that the planner's own policies try; `None` if none of
+    /// these fits, or the policy is another's.
+    pub fn probe(&mut self, task: Task<'_>) -> Option<(u64, u64)> {
         if self.policy.is_published() || self.policy == Policy::None {
             return None;
         }

@@ -61,12 +61,12 @@ impl Search {
         }
     }
 
-    /// The shortest time of an iteration among the schedules of the grid; `None` if none fits.
-    pub(super) fn probe(&mut self, task: Task<'_>) -> Option<u64> {
+    /// The rank of the best schedule of the grid; `None` if none fits.
+    pub(super) fn probe(&mut self, task: Task<'_>) -> Option<(u64, u64)> {
         let best = self.grid(task);
         self.good = best.tags().cloned().collect();
         let (first, _) = best.best(1).into_iter().next()?;
-        Some(first.timeline.iteration_ns)
+        Some(first.rank())
     }
 
     pub(super) fn schedules(&mut self, task: Task<'_>) -> Result<Vec<Schedule>, Overfull> {
