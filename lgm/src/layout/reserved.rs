@@ -7,8 +7,8 @@
 //! Method: heads first, since each needs a page of its own at the cut: those that stay for good,
 //! then those whose next claim comes last. Then fixed pieces in the order of their first claims.
 //! For those it is colouring with several intervals at once, for which no bound holds: pages come
-//! first that cost nobody a wait, then those that were left last. Whoever finds none is tried earlier
-//! in the next round (see `colouring`).
+//! first that cost nobody a wait, then those that were left last. Whoever finds none is tried
+//! earlier in the next round (see `colouring`).
 
 use core::cmp::Reverse;
 
