@@ -5,7 +5,6 @@ use vtensor::{Bytes, TensorId};
 
 use crate::error::RuntimeError;
 use crate::failed::Failed;
-use crate::failure::Direction;
 use crate::frozen::Frozen;
 use crate::memory::{Usage, process_pss};
 use crate::stats::Stats;
@@ -63,16 +62,17 @@ impl Frozen {
     /// What the runtime has done so far. While copies run, their numbers may be a copy behind.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let outs = self.parts.counters.queue(Direction::Out);
-        let ins = self.parts.counters.queue(Direction::In);
+        let crew = &self.parts.crew;
+        let [moved_out, moved_in] = crew.moved().map(Bytes);
+        let [out_busy_ns, in_busy_ns] = crew.busy_ns();
         Stats {
             iterations: self.course.iterations(),
-            moved_out: Bytes(outs.moved_bytes()),
-            moved_in: Bytes(ins.moved_bytes()),
-            stall_ns: self.stall_ns,
-            stalls: self.stalls,
-            out_busy_ns: outs.busy_ns(),
-            in_busy_ns: ins.busy_ns(),
+            moved_out,
+            moved_in,
+            stall_ns: crew.stall_ns(),
+            stalls: crew.stalls(),
+            out_busy_ns,
+            in_busy_ns,
             mappings: self.parts.map.mappings(),
             virtual_bytes: Bytes(self.parts.map.virtual_bytes()),
         }

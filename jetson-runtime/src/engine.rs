@@ -40,7 +40,7 @@ struct Report {
     error: TransferError,
 }
 
-/// How engines are built.
+/// How engines of the host are built.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EngineOptions {
     pub(crate) duplex: bool,
@@ -56,14 +56,15 @@ pub(crate) struct Engines {
 }
 
 impl Engines {
-    /// Starts the engines. They use addresses of the windows, which must outlive them.
+    /// Starts the engines, each with a copier that is made for its queue. They use addresses of the
+    /// windows, which must outlive them.
     pub(crate) fn start(
         table: &Table,
-        tier: &Arc<Tier>,
+        duplex: bool,
         counters: &Arc<Counters>,
-        options: EngineOptions,
+        mut copier: impl FnMut(&[Command]) -> Result<Box<dyn Copier>, RuntimeError>,
     ) -> Result<Self, RuntimeError> {
-        let queues = if options.duplex {
+        let queues = if duplex {
             vec![table.outs.clone(), table.ins.clone()]
         } else {
             vec![table.single_queue()]
@@ -81,9 +82,9 @@ impl Engines {
             }
             let (producer, consumer) = RingBuffer::new(1);
             let engine = Engine {
+                copier: copier(&commands)?,
                 commands,
                 counts,
-                copier: copier(tier, counters, options)?,
                 counters: Arc::clone(counters),
                 parker,
                 reports: producer,
@@ -139,7 +140,7 @@ impl Drop for Engines {
     }
 }
 
-/// A copier with its adaptors.
+/// The host's copier, with its adaptors.
 pub(crate) fn copier(
     tier: &Arc<Tier>,
     counters: &Arc<Counters>,

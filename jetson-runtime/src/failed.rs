@@ -51,9 +51,10 @@ impl Failed {
     pub(crate) fn new(mut frozen: Frozen) -> Self {
         let progress = frozen.progress();
         let segments = residency(frozen.parts.lowered(), progress, Whose::Persistent);
-        let parts = frozen.parts;
+        let mut parts = frozen.parts;
+        let failure = parts.crew.failure(&parts.plan.skeleton.tensors).cloned();
         let content = Content::new(&parts.plan, parts.scale, segments);
-        Self::of(Box::new(parts), content, frozen.failure, progress)
+        Self::of(Box::new(parts), content, failure, progress)
     }
 
     /// A program that stopped there, with `content` in `memory`.

@@ -13,23 +13,20 @@
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence};
-use std::time::Instant;
 
 use lgm::plan::Plan;
 use vtensor::{OpIndex, StepKind, TensorId};
 
 use crate::arena::Arena;
 use crate::content::Content;
-use crate::counters::Counters;
 use crate::course::{Course, Position};
-use crate::engine::{EngineOptions, Engines};
+use crate::crew::Crew;
+use crate::engine::EngineOptions;
 use crate::error::RuntimeError;
-use crate::failure::{Direction, Failure};
 use crate::places::{AtRest, Spot};
 use crate::residency::Lowered;
 use crate::scale::Scale;
 use crate::spill::Tier;
-use crate::stats::elapsed_ns;
 use crate::step::Step;
 use crate::table::{StepRow, Table};
 use crate::window_map::WindowMap;
@@ -37,8 +34,7 @@ use crate::window_map::WindowMap;
 /// What a frozen runtime owns. Fields are dropped in this order: engines end before the memory
 /// that they copy goes.
 pub(crate) struct Parts {
-    pub(crate) engines: Engines,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) crew: Crew,
     pub(crate) table: Table,
     pub(crate) content: Content,
     pub(crate) map: WindowMap,
@@ -76,33 +72,19 @@ impl AtRest for Parts {
 pub struct Frozen {
     pub(crate) parts: Parts,
     pub(crate) course: Course,
-    /// Completed commands as last seen: saves a look at a cache line that an engine writes.
-    seen: [u64; 2],
-    pub(crate) stall_ns: u64,
-    pub(crate) stalls: u64,
-    pub(crate) failure: Option<Failure>,
 }
 
 impl Frozen {
     pub(crate) fn new(parts: Parts) -> Self {
-        let course = Course::new(&parts.table);
         Self {
-            seen: course.released,
-            course,
+            course: Course::new(&parts.table),
             parts,
-            stall_ns: 0,
-            stalls: 0,
-            failure: None,
         }
     }
 
-    /// The state right after the freeze. The counters must be new ones.
+    /// The state right after the freeze. The crew must be a new one.
     pub(crate) fn begin_anew(&mut self) {
         self.course = Course::new(&self.parts.table);
-        self.seen = self.course.released;
-        self.stall_ns = 0;
-        self.stalls = 0;
-        self.failure = None;
     }
 
     /// Begins an iteration.
@@ -111,7 +93,7 @@ impl Frozen {
     /// If an iteration runs already, or a copy failed.
     pub fn iteration_begin(&mut self) -> Result<(), RuntimeError> {
         self.course.check_rest("iteration_begin")?;
-        if self.parts.counters.failed() {
+        if self.parts.crew.has_failed() {
             return Err(self.failed());
         }
         self.course.begin();
@@ -135,12 +117,12 @@ impl Frozen {
     #[inline]
     pub fn step_begin(&mut self, op: OpIndex) -> Result<Step<'_>, RuntimeError> {
         let row = *self.course.check_step(&self.parts.table, op)?;
-        if self.parts.counters.failed() {
+        if self.parts.crew.has_failed() {
             return Err(self.failed());
         }
         let needed = self.course.needed(&row);
-        if self.seen[0] < needed[0] || self.seen[1] < needed[1] {
-            self.wait(needed)?;
+        if !self.parts.crew.wait(needed) {
+            return Err(self.failed());
         }
         self.course.open();
         // The same page has several addresses, which a compiler takes for different memory: what
@@ -182,10 +164,7 @@ impl Frozen {
         let released = self.course.releases(&self.parts.table)?;
         compiler_fence(Ordering::SeqCst);
         if self.course.close(released) {
-            let counters = &self.parts.counters;
-            counters.queue(Direction::Out).release(released[0]);
-            counters.queue(Direction::In).release(released[1]);
-            counters.wake_engines();
+            self.parts.crew.release(released);
         }
         Ok(())
     }
@@ -204,46 +183,21 @@ impl Frozen {
     /// # Errors
     /// If a copy failed.
     pub fn quiesce(&mut self) -> Result<(), RuntimeError> {
-        self.wait(self.course.released)
+        match self.parts.crew.wait(self.course.released) {
+            true => Ok(()),
+            false => Err(self.failed()),
+        }
     }
 
-    /// Waits until so many outs and ins are complete.
-    fn wait(&mut self, wanted: [u64; 2]) -> Result<(), RuntimeError> {
-        let counters = &*self.parts.counters;
-        let mut seen = self.seen;
-        let mut arrived = || {
-            seen = [
-                counters.queue(Direction::Out).done(),
-                counters.queue(Direction::In).done(),
-            ];
-            seen[0] >= wanted[0] && seen[1] >= wanted[1]
-        };
-        let mut complete = arrived();
-        if !complete {
-            let start = Instant::now();
-            counters.application.wait_until(|| {
-                complete = arrived();
-                complete || counters.failed()
-            });
-            self.stall_ns = self.stall_ns.saturating_add(elapsed_ns(start));
-            self.stalls += 1;
-        }
-        self.seen = seen;
-        if complete { Ok(()) } else { Err(self.failed()) }
+    /// How long the application has waited for copies, in nanoseconds.
+    pub(crate) const fn stall_ns(&self) -> u64 {
+        self.parts.crew.stall_ns()
     }
 
     /// The error of a failed copy.
     #[cold]
-    pub(crate) fn failed(&mut self) -> RuntimeError {
-        if self.failure.is_none() {
-            self.failure = {
-                let parts = &mut self.parts;
-                parts.engines.failure(&parts.plan.skeleton.tensors)
-            };
-        }
-        match &self.failure {
-            Some(failure) => RuntimeError::CopyFailed(failure.clone()),
-            None => RuntimeError::EngineDied,
-        }
+    fn failed(&mut self) -> RuntimeError {
+        let parts = &mut self.parts;
+        parts.crew.error(&parts.plan.skeleton.tensors)
     }
 }

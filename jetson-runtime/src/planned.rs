@@ -13,7 +13,8 @@ use vtensor::{Bytes, TensorId};
 use crate::arena::Arena;
 use crate::content::Content;
 use crate::counters::Counters;
-use crate::engine::{EngineOptions, Engines};
+use crate::crew::Crew;
+use crate::engine::{EngineOptions, Engines, copier};
 use crate::error::RuntimeError;
 use crate::frozen::{Frozen, Parts};
 use crate::memory;
@@ -151,23 +152,20 @@ impl Planned {
         let table = Table::new(&plan, scale, &map);
         let content = Content::home(&plan, scale, &map);
         bring_home(&content, &tier, fill)?;
-        let [outs, ins] = table.counts();
-        let counters = Counters::new(outs, ins);
-        let (tier, counters) = (Arc::new(tier), Arc::new(counters));
+        let tier = Arc::new(tier);
         let engine_options = EngineOptions {
             duplex: options.duplex.unwrap_or(plan.profile.link.duplex),
             throttle: options.throttle,
             fault: options.fault,
         };
-        let engines = Engines::start(&table, &tier, &counters, engine_options)?;
+        let crew = crew(&table, &tier, engine_options)?;
         info!(
             duplex = engine_options.duplex,
             steps = table.steps.len(),
             "frozen"
         );
         Ok(Frozen::new(Parts {
-            engines,
-            counters,
+            crew,
             table,
             content,
             map,
@@ -178,6 +176,20 @@ impl Planned {
             engine_options,
         }))
     }
+}
+
+/// The engines of a program, at their start.
+pub(crate) fn crew(
+    table: &Table,
+    tier: &Arc<Tier>,
+    options: EngineOptions,
+) -> Result<Crew, RuntimeError> {
+    let [outs, ins] = table.counts();
+    let counters = Arc::new(Counters::new(outs, ins));
+    let engines = Engines::start(table, options.duplex, &counters, |_| {
+        copier(tier, &counters, options)
+    })?;
+    Ok(Crew::new(engines, counters))
 }
 
 /// Gives every persistent byte its initial content, in every place where it is at HOME.

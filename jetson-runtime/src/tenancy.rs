@@ -7,18 +7,13 @@
 //!
 //! *Not here*: where the contents go meanwhile (see `runtime`).
 
-use std::sync::Arc;
-
 use vtensor::TensorId;
 
 use crate::content::Content;
-use crate::counters::Counters;
 use crate::course::Position;
-use crate::engine::Engines;
 use crate::error::RuntimeError;
-use crate::failure::{Direction, Failure};
 use crate::frozen::{Frozen, Parts};
-use crate::planned::bring_home;
+use crate::planned::{bring_home, crew};
 use crate::residency::{Progress, Whose, residency};
 
 impl Frozen {
@@ -26,20 +21,17 @@ impl Frozen {
     pub(crate) fn progress(&mut self) -> Progress {
         // A failure ends the wait; what it left is what the caller reports.
         let _ = self.quiesce();
-        self.parts.engines.stop();
-        if self.parts.counters.failed() {
-            // Fetches the engine's report, if the application has not seen it yet.
-            let _ = self.failed();
-        }
-        let counters = &self.parts.counters;
-        let done = [Direction::Out, Direction::In].map(|d| counters.queue(d).done());
+        let parts = &mut self.parts;
+        parts.crew.end();
+        // Fetches the engine's report, if the application has not seen it yet.
+        parts.crew.failure(&parts.plan.skeleton.tensors);
         Progress {
             iteration: self.course.iteration,
             since: self.course.since,
             steps: self.course.next_step,
             open: self.course.position == Position::Step,
-            done,
-            torn: torn(&self.parts, self.failure.as_ref(), done),
+            done: self.parts.crew.done(),
+            torn: self.parts.crew.torn(),
         }
     }
 
@@ -95,26 +87,8 @@ impl Frozen {
     /// begin anew.
     pub(crate) fn restart(&mut self) -> Result<(), RuntimeError> {
         let parts = &mut self.parts;
-        let [outs, ins] = parts.table.counts();
-        let counters = Arc::new(Counters::new(outs, ins));
-        parts.engines = Engines::start(&parts.table, &parts.tier, &counters, parts.engine_options)?;
-        parts.counters = counters;
+        parts.crew = crew(&parts.table, &parts.tier, parts.engine_options)?;
         self.begin_anew();
         Ok(())
     }
-}
-
-/// The commands that began and did not complete. Without a failure there is none: engines that are
-/// told to end complete the copy that they are at. An engine that panicked left no report: then
-/// either next command may have begun.
-fn torn(parts: &Parts, failure: Option<&Failure>, done: [u64; 2]) -> [Option<u64>; 2] {
-    let Some(failure) = failure else {
-        let panicked = parts.counters.failed();
-        return done.map(|next| panicked.then_some(next));
-    };
-    let mut torn = [None; 2];
-    let row = failure.direction.index();
-    let counts = parts.table.counts();
-    torn[row] = Some(failure.iteration * counts[row] + u64::from(failure.command));
-    torn
 }

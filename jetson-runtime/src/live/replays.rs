@@ -116,9 +116,9 @@ impl Runtime {
             return Ok(());
         };
         let replayer = self.replayer.as_mut().expect("ops are replayable with one");
-        let (begin, stalled) = (Instant::now(), program.frozen.stall_ns);
+        let (begin, stalled) = (Instant::now(), program.frozen.stall_ns());
         let ran = run_again(program, &track.score, replayer);
-        let stalled = program.frozen.stall_ns - stalled;
+        let stalled = program.frozen.stall_ns() - stalled;
         self.stats.recompute_ns += elapsed_ns(begin).saturating_sub(stalled);
         ran.map_err(|error| self.failed_step(error))
     }
