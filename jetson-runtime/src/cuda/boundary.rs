@@ -63,14 +63,18 @@ impl Frozen {
     /// Where the GPU has failed for good, nothing on it can be read any more. Where a call failed
     /// with work under way, which of it was done is unknown. Then everything is lost.
     #[must_use]
-    pub fn abandon(self) -> Failed {
+    pub fn abandon(mut self) -> Failed {
+        let Parts { copies, plan, .. } = &mut self.parts;
+        let (done, torn) = copies.stop(&plan.skeleton.tensors);
+        let failure = copies.failure(&plan.skeleton.tensors);
+        let doubt = self.doubt || copies.in_doubt();
         let progress = Progress {
             iteration: self.course.iteration,
             since: self.course.since,
             steps: self.course.next_step,
             open: self.course.position == Position::Step,
-            done: self.enqueued,
-            torn: self.torn,
+            done,
+            torn,
         };
         let parts = self.parts;
         let lowered = Lowered {
@@ -80,7 +84,7 @@ impl Frozen {
             places: &*parts.backing,
         };
         let segments = match parts.synchronize() {
-            Ok(()) if self.doubt => all_lost(lowered),
+            Ok(()) if doubt => all_lost(lowered),
             Ok(()) => parts.backing.intact(lowered, progress),
             Err(error) => {
                 tracing::warn!(%error, "the GPU cannot be brought to rest");
@@ -88,7 +92,7 @@ impl Frozen {
             }
         };
         let content = Content::new(&parts.plan, parts.scale, segments);
-        Failed::of(Box::new(parts), content, None, progress)
+        Failed::of(Box::new(parts), content, failure, progress)
     }
 }
 

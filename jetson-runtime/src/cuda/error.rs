@@ -2,11 +2,9 @@
 
 use std::path::PathBuf;
 
-use nix::errno::Errno;
-use vtensor::{Bytes, TensorId};
+use vtensor::Bytes;
 
 use super::status::Status;
-use crate::failure::Direction;
 
 /// Why a GPU cannot be used, or a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,25 +65,10 @@ pub enum CudaError {
         /// The device's.
         granularity: Bytes,
     },
-    /// The spill file failed. What the GPU did is not in doubt.
+    /// A call before has failed, or a copy: the program is over.
     #[error(
-        "the spill file failed as tensor {tensor} moved {direction}, {offset} after the start of \
-         the copy: {}; abandon the program and save what is intact",
-        crate::failure::said(*errno)
-    )]
-    Spill {
-        /// Which way.
-        direction: Direction,
-        /// The tensor.
-        tensor: TensorId,
-        /// Where in the copy.
-        offset: Bytes,
-        /// What the system said.
-        errno: Errno,
-    },
-    /// A call before has failed: the program is over.
-    #[error(
-        "a call of the driver failed before; abandon the program and save what is intact, if any"
+        "a call of the driver, or a copy, failed before; abandon the program and save what is \
+         intact, if any"
     )]
     Over,
 }

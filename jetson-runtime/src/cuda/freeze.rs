@@ -8,13 +8,15 @@ use tracing::info;
 use vtensor::TensorId;
 
 use super::class::Class;
+use super::copies::Copies;
 use super::device::{Device, Rest};
 use super::error::CudaError;
-use super::frozen::{Frozen, Parts, Streams};
+use super::frozen::{Frozen, Parts};
 use super::mechanism;
 use super::options::Options;
+use super::queued::Queued;
+use super::staged::Staged;
 use super::stream::{EventUse, Events, Stream};
-use super::waits::Waits;
 use crate::error::RuntimeError;
 use crate::memory;
 use crate::planned::bring_home;
@@ -108,30 +110,22 @@ fn freeze(
     })?;
     backing.settle(&plan, scale, &compute)?;
     let duplex = options.duplex.unwrap_or(device.facts().copy_engines >= 2);
-    let streams = Streams {
-        compute,
-        out: Stream::new(device)?,
-        r#in: match duplex {
-            true => Some(Stream::new(device)?),
-            false => None,
-        },
+    let copies = match backing.file() {
+        None => Copies::Queued(Queued::new(device, &table, duplex)?),
+        Some(tier) => Copies::Staged(Staged::new(device, &table, tier, duplex, options.fault)?),
     };
-    let waits = Waits::new(&table, duplex);
-    let events = Events::new(device, 2 * waits.events as usize, EventUse::Order)?;
     let ends = Events::new(device, 6, EventUse::Host)?;
     info!(
         mechanism = options.mechanism.name(),
         duplex,
         steps = table.steps.len(),
-        events = 2 * waits.events,
         taken = ?backing.taken(),
         "frozen on a GPU"
     );
     Ok(Frozen::new(Parts {
-        streams,
-        events,
+        copies,
+        compute,
         ends,
-        waits,
         table,
         content,
         backing,

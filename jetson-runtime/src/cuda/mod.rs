@@ -13,10 +13,12 @@
 //! | `driver`, `symbols` | the driver library, opened at run time, and its functions |
 //! | [`status`], [`error`] | what it answers, as checked integers |
 //! | [`device`] | a device with its primary context |
-//! | `stream`, `event` | order: streams, and a preallocated pool of events |
+//! | `stream` | order: streams, and events that are made in advance |
 //! | `memory`, `prefetch`, `vmm` | bytes: plain, pinned, managed; pages that several windows show |
 //! | [`mechanism`] | where tensors lie, and how a copy is made |
-//! | `waits` | which event each wait of a program is |
+//! | `copies` | who makes them: `queued`, streams; `staged`, engines by way of a file |
+//! | `waits` | which event each wait of streams is |
+//! | `bounce` | the way between the device and a file: a ring of pinned buffers |
 //! | [`frozen`] | the step path |
 //! | [`kernels`], `ops` | fill, check, spin: ops of a replay |
 //! | [`class`], [`options`] | what this machine is, and what is chosen for it |
@@ -31,16 +33,17 @@
 //! Guarantees: nothing of CUDA is needed to build. A missing driver, an old one, or one without a
 //! function is an error that says so. A status is an integer, whatever a newer driver answers. All
 //! that was taken is given back in every order of failures. The application's thread waits for the
-//! GPU only when it is two iterations ahead.
+//! GPU only when it is two iterations ahead; with a spill file also where a step needs a copy.
 //!
 //! Limits: one device. The spill tier is pinned host memory, which on a device that shares its
-//! memory with the host frees nothing, and is refused unless forced; or a file, for which kernels
-//! wait.
+//! memory with the host frees nothing, and is refused unless forced; or a file.
 //!
 //! Source: the documentation of the CUDA driver API, 11.4 to 13.0.
 
+mod bounce;
 mod boundary;
 pub mod class;
+mod copies;
 pub mod device;
 pub mod driver;
 pub mod error;
@@ -53,6 +56,8 @@ mod ops;
 pub mod options;
 mod prefetch;
 pub mod probe;
+mod queued;
+mod staged;
 pub mod stats;
 pub mod status;
 mod stream;

@@ -3,6 +3,7 @@
 use vtensor::PageBytes;
 
 use super::mechanism::Mechanism;
+use crate::fault::Fault;
 use crate::spill::Spill;
 use crate::storage::StorageOptions;
 
@@ -21,6 +22,8 @@ pub struct Options {
     pub force_host_spill: bool,
     /// Whether outs and ins have a stream each; `None` follows the device's copy engines.
     pub duplex: Option<bool>,
+    /// Fails a copy to or from a spill file, for tests.
+    pub fault: Option<Fault>,
 }
 
 impl Options {
@@ -34,6 +37,7 @@ impl Options {
             storage: StorageOptions::default(),
             force_host_spill: false,
             duplex: None,
+            fault: None,
         }
     }
 }

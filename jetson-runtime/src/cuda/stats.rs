@@ -7,11 +7,11 @@ use vtensor::Bytes;
 pub struct Stats {
     /// Iterations that were enqueued to their end.
     pub iterations: u64,
-    /// Bytes of the copies that were enqueued: out, in.
+    /// Bytes of the copies that were enqueued, or made by way of a file: out, in.
     pub(crate) moved: [u64; 2],
-    /// Waits that were put on streams.
+    /// Waits that the steps' thread put on streams.
     pub waits: u64,
-    /// How often the host waited, because it was two iterations ahead.
+    /// How often that thread waited: being two iterations ahead, or for a copy by way of a file.
     pub host_waits: u64,
     /// How long, in nanoseconds.
     pub host_wait_ns: u64,

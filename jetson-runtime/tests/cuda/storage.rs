@@ -4,8 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use jetson_runtime::cuda::{CudaError, Frozen, Mechanism, Options};
-use jetson_runtime::{Direction, RuntimeError, Spill, pattern};
+use jetson_runtime::cuda::{Frozen, Mechanism, Options};
+use jetson_runtime::{Direction, Errno, RuntimeError, Spill, pattern};
 use lgm::verify::VerifiedPlan;
 use vtensor::{Bytes, TensorId};
 
@@ -80,13 +80,14 @@ fn a_file_that_changes_is_told_and_what_it_does_not_hold_is_saved() {
             continue;
         };
         told += 1;
-        let RuntimeError::Cuda(CudaError::Spill { direction, .. }) = &error else {
+        let RuntimeError::CopyFailed(failure) = &error else {
             panic!("{name}: {error}");
         };
-        assert_eq!(*direction, Direction::In, "{name}");
-        assert!(error.to_string().contains("moved in"), "{name}: {error}");
+        assert_eq!(failure.direction, Direction::In, "{name}");
+        assert_eq!(failure.errno, Errno::EBADMSG, "{name}");
         assert!(program.step_end().is_err(), "{name}: it is over");
         let failed = program.abandon();
+        assert_eq!(failed.failure(), Some(failure), "{name}");
         for (index, tensor) in plan.skeleton.tensors.iter().enumerate() {
             let id = TensorId::from_index(index);
             if !tensor.persistent {

@@ -1,6 +1,7 @@
 //! Explicit copies between the device and slots.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use lgm::plan::Plan;
 use vtensor::TensorId;
@@ -16,6 +17,7 @@ use crate::cuda::stream::Stream;
 use crate::error::RuntimeError;
 use crate::places::{AtRest, Places, Site, Spot};
 use crate::scale::Scale;
+use crate::spill::Tier;
 
 /// The device's part of an explicit mechanism.
 pub(super) trait DeviceArena: Places + Send {
@@ -82,6 +84,10 @@ impl<A: DeviceArena> Backing for Explicit<A> {
     unsafe fn copy(&self, transfer: &Transfer, stream: &Stream) -> Result<(), CudaError> {
         // SAFETY: the caller's promise is passed on.
         unsafe { self.slots.copy(&self.device, transfer, stream) }
+    }
+
+    fn file(&self) -> Option<&Arc<Tier>> {
+        self.slots.file()
     }
 
     fn home(&self, plan: &Plan, scale: Scale) -> Content {

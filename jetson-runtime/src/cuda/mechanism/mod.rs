@@ -17,6 +17,7 @@ mod slots;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use lgm::plan::Plan;
 use serde::Serialize;
@@ -32,7 +33,7 @@ use crate::error::RuntimeError;
 use crate::places::{AtRest, Places};
 use crate::residency::{Lowered, Progress, Whose, residency};
 use crate::scale::Scale;
-use crate::spill::Spill;
+use crate::spill::{Spill, Tier};
 
 /// Where tensors lie on the device, and how a copy is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -100,6 +101,12 @@ pub(crate) trait Backing: Places + AtRest + Send {
     /// The memory outlives the stream's work. The stream has come to where the copy may start
     /// (rules E2 and E3), which the verified plan makes sufficient.
     unsafe fn copy(&self, transfer: &Transfer, stream: &Stream) -> Result<(), CudaError>;
+
+    /// The spill file, where copies go to one: then engines make them, and nobody calls
+    /// [`Self::copy`].
+    fn file(&self) -> Option<&Arc<Tier>> {
+        None
+    }
 
     /// Enqueues what the end of a step brings beside copies.
     ///

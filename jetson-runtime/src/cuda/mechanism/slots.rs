@@ -1,18 +1,8 @@
-//! Where explicit copies go: pinned memory of the host, or a file.
-//!
-//! A file is reached through a bounce buffer, which is pinned memory of the host: the device copies
-//! there, and what is there goes to the file, sealed, around the page cache; and back. Such a copy
-//! is made at once, part by part, by the thread that ends the step which releases it: when it
-//! returns, it is complete.
-//!
-//! Limits: so the GPU idles while a file is written or read. *Not here yet*: a thread that does
-//! this beside kernels.
+//! Where explicit copies go: pinned memory of the host, or a file, to which engines make them.
 
-use std::cell::RefCell;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::Arc;
 
-use nix::sys::mman::{MmapAdvise, madvise};
 use vtensor::{Bytes, TensorId};
 
 use crate::copier::Transfer;
@@ -24,13 +14,8 @@ use crate::cuda::stream::Stream;
 use crate::error::RuntimeError;
 use crate::failure::Direction;
 use crate::places::{AtRest, Spot};
-use crate::scale::{Scale, system_page, to_usize};
-use crate::spill::{Port, Spill, Tier};
-
-/// Bytes of the bounce buffer. Copies that are longer go in parts: whole blocks of the file.
-const BOUNCE_BYTES: usize = 4 << 20;
-
-const _: () = assert!((BOUNCE_BYTES as u64).is_multiple_of(vtensor::limits::SLOT_ALIGN));
+use crate::scale::{Scale, to_usize};
+use crate::spill::{Spill, Tier};
 
 /// The slots of a program.
 pub(super) enum Slots {
@@ -38,15 +23,7 @@ pub(super) enum Slots {
     Nothing,
     /// Memory of exactly the size of the spill tier, taken once: it is short where memory is.
     Pinned(Memory),
-    File(Box<Filed>),
-}
-
-/// A file, as the device reaches it.
-pub(super) struct Filed {
-    tier: Arc<Tier>,
-    /// Borrowed for the time of a copy, by one call at a time.
-    port: RefCell<Port>,
-    bounce: Memory,
+    File(Arc<Tier>),
 }
 
 impl Slots {
@@ -73,19 +50,20 @@ impl Slots {
                     1 => Tier::new(&options.spill, &options.storage, bytes)?,
                     _ => Tier::scaled(&options.spill, &options.storage, bytes)?,
                 };
-                let tier = Arc::new(tier);
-                let bounce = Memory::new(device, Kind::Pinned, BOUNCE_BYTES)?;
-                keep_from_dumps(bounce.host(0, BOUNCE_BYTES));
-                Ok(Self::File(Box::new(Filed {
-                    port: RefCell::new(Port::new(&tier)?),
-                    bounce,
-                    tier,
-                })))
+                Ok(Self::File(Arc::new(tier)))
             }
         }
     }
 
-    /// Makes a copy: enqueues it, or with a file makes it now.
+    /// The file, if it is one.
+    pub(super) const fn file(&self) -> Option<&Arc<Tier>> {
+        match self {
+            Self::File(tier) => Some(tier),
+            Self::Nothing | Self::Pinned(_) => None,
+        }
+    }
+
+    /// Enqueues a copy to or from pinned memory.
     ///
     /// # Safety
     /// As for [`super::Backing::copy`].
@@ -100,11 +78,15 @@ impl Slots {
             Self::Nothing => unreachable!("a program with copies has a tier"),
             Self::Pinned(memory) => {
                 let slot = memory.host(transfer.slot, transfer.bytes);
-                // SAFETY: slot and range are alive; their order is the caller's promise.
-                unsafe { pass(device, transfer, on_device, slot, transfer.bytes, stream) }
+                let (bytes, stream) = (transfer.bytes, stream.raw());
+                match transfer.direction {
+                    // SAFETY: slot and range are alive; their order is the caller's promise.
+                    Direction::Out => unsafe { device.copy_out(slot, on_device, bytes, stream) },
+                    // SAFETY: as above.
+                    Direction::In => unsafe { device.copy_in(on_device, slot, bytes, stream) },
+                }
             }
-            // SAFETY: the caller's promise is passed on.
-            Self::File(filed) => unsafe { filed.copy(device, transfer, on_device, stream) },
+            Self::File(_) => unreachable!("engines make copies to and from a file"),
         }
     }
 
@@ -127,7 +109,7 @@ impl Slots {
                 Ok(())
             }
             // SAFETY: the caller's promise is passed on.
-            Self::File(filed) => unsafe { filed.tier.load(tensor, Spot::Slot(slot), to) },
+            Self::File(tier) => unsafe { tier.load(tensor, Spot::Slot(slot), to) },
         }
     }
 
@@ -150,91 +132,15 @@ impl Slots {
                 Ok(())
             }
             // SAFETY: the caller's promise is passed on.
-            Self::File(filed) => unsafe { filed.tier.store(tensor, Spot::Slot(slot), from) },
+            Self::File(tier) => unsafe { tier.store(tensor, Spot::Slot(slot), from) },
         }
     }
 
     /// Pinned memory that was taken.
     pub(super) const fn pinned(&self) -> Bytes {
         match self {
-            Self::Nothing => Bytes(0),
+            Self::Nothing | Self::File(_) => Bytes(0),
             Self::Pinned(memory) => Bytes(memory.bytes() as u64),
-            Self::File(filed) => Bytes(filed.bounce.bytes() as u64),
         }
-    }
-}
-
-impl Filed {
-    /// Makes a copy, part by part.
-    ///
-    /// # Safety
-    /// As for [`super::Backing::copy`].
-    unsafe fn copy(
-        &self,
-        device: &Device,
-        transfer: &Transfer,
-        on_device: u64,
-        stream: &Stream,
-    ) -> Result<(), CudaError> {
-        let mut port = self.port.borrow_mut();
-        let mut done = 0;
-        while done < transfer.bytes {
-            let part = (transfer.bytes - done).min(BOUNCE_BYTES);
-            let (address, slot) = (on_device + done as u64, transfer.slot + done as u64);
-            let bounce = self.bounce.host(0, part);
-            let failed = |error: crate::storage::TransferError| CudaError::Spill {
-                direction: transfer.direction,
-                tensor: transfer.tensor,
-                offset: Bytes(done as u64 + error.offset),
-                errno: error.errno,
-            };
-            if transfer.direction == Direction::In {
-                // SAFETY: the bounce buffer is as long and this copy's own. The outs that wrote
-                // the slot were enqueued before (V3), hence made; who overwrites it comes later.
-                unsafe { port.read(slot, bounce, part) }.map_err(failed)?;
-            }
-            // SAFETY: range and bounce buffer are alive; the order is the caller's promise.
-            unsafe { pass(device, transfer, address, bounce, part, stream) }?;
-            stream.synchronize()?;
-            if transfer.direction == Direction::Out {
-                // SAFETY: the stream has filled the bounce buffer, which is this copy's own. Ins
-                // that read what the slot held were enqueued before (V8), hence made.
-                unsafe { port.write(slot, bounce, part) }.map_err(failed)?;
-            }
-            done += part;
-        }
-        Ok(())
-    }
-}
-
-/// Keeps the whole pages of the bounce buffer, which holds contents unsealed, out of core dumps. A
-/// wish: a driver's memory may be of a kind that is not dumped anyway, and refuses.
-fn keep_from_dumps(start: NonNull<u8>) {
-    let page = to_usize(system_page());
-    let skipped = start.as_ptr().align_offset(page);
-    let bytes = BOUNCE_BYTES.saturating_sub(skipped) / page * page;
-    // SAFETY: what is skipped is less than a page, which is less than the buffer.
-    let start = unsafe { start.add(skipped) };
-    // SAFETY: the range lies in the buffer, which is the caller's; its bytes are left alone.
-    let _ = unsafe { madvise(start.cast(), bytes, MmapAdvise::MADV_DONTDUMP) };
-}
-
-/// Enqueues a copy between the device and pinned memory.
-///
-/// # Safety
-/// As for [`super::Backing::copy`].
-unsafe fn pass(
-    device: &Device,
-    transfer: &Transfer,
-    on_device: u64,
-    host: NonNull<u8>,
-    bytes: usize,
-    stream: &Stream,
-) -> Result<(), CudaError> {
-    match transfer.direction {
-        // SAFETY: the caller's promise is passed on.
-        Direction::Out => unsafe { device.copy_out(host, on_device, bytes, stream.raw()) },
-        // SAFETY: as above.
-        Direction::In => unsafe { device.copy_in(on_device, host, bytes, stream.raw()) },
     }
 }

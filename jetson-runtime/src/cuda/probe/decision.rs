@@ -198,9 +198,5 @@ fn spill(
     if one_memory && chosen == SpillPlace::Host {
         warnings.push("spilling to the host frees nothing here: it is the same memory".into());
     }
-    if chosen == SpillPlace::Storage {
-        let serial = "a GPU's copies to and from storage are not overlapped with kernels yet";
-        warnings.push(serial.into());
-    }
     Ok(chosen)
 }
