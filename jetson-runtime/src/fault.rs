@@ -52,4 +52,9 @@ impl<C: Copier> Copier for Faulty<C> {
         // SAFETY: the caller's promise is passed on unchanged.
         unsafe { self.inner.copy(transfer, ready) }
     }
+
+    unsafe fn announce(&mut self, transfer: &Transfer) -> bool {
+        // SAFETY: the caller's promise is passed on unchanged.
+        unsafe { self.inner.announce(transfer) }
+    }
 }

@@ -201,11 +201,19 @@ fn a_program_on_a_gpu_allocates_nothing() {
     control.granularity(plans::page()).unwrap();
     let driver = cuda::Driver::open(control.path()).unwrap();
     let device = cuda::Device::open(&driver, 0).unwrap();
-    for mechanism in [cuda::Mechanism::Mapped, cuda::Mechanism::Managed] {
+    let file = || Spill::File(env!("CARGO_TARGET_TMPDIR").into());
+    for (mechanism, spill) in [
+        (cuda::Mechanism::Mapped, Spill::Ram),
+        (cuda::Mechanism::Managed, Spill::Ram),
+        (cuda::Mechanism::Mapped, file()),
+    ] {
         for (name, plan) in plans::all(plans::page()) {
             let ops = plan.skeleton.ops.len();
             let verified = VerifiedPlan::new(plan).unwrap();
-            let options = cuda::Options::of(mechanism);
+            let options = cuda::Options {
+                spill: spill.clone(),
+                ..cuda::Options::of(mechanism)
+            };
             let frozen = cuda::Frozen::freeze(&device, verified, &options, |_, _, _| ());
             let mut frozen = frozen.unwrap();
             let mut run = |iterations: usize| {
@@ -218,10 +226,11 @@ fn a_program_on_a_gpu_allocates_nothing() {
                     }
                     frozen.iteration_end().unwrap();
                 }
+                frozen.quiesce().unwrap();
                 ALLOCATIONS.load(Ordering::Relaxed) - before
             };
             run(3);
-            assert_eq!(run(100), 0, "{name}, {mechanism}");
+            assert_eq!(run(100), 0, "{name}, {mechanism} {spill:?}");
         }
     }
 }

@@ -78,20 +78,25 @@ fn replay_everywhere(
         let Some(plan) = plan else {
             continue;
         };
-        let settings = GpuSettings {
-            mechanism,
-            spill: Spill::Ram,
-            storage: StorageOptions::default(),
-            force_host_spill: true,
-            steps: const { NonZeroU32::new(2).expect("2 is not 0") },
-            scale: f64::MIN_POSITIVE,
-            paced: None,
-        };
-        let name = format!("{name}, {mechanism} on {machine}");
-        let outcome = replay_on_gpu(plan.clone(), &device, &settings, &mut || ());
-        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!((outcome.mismatches, outcome.first), (0, None), "{name}");
-        replays += 1;
+        // To a file too, where copies are explicit.
+        let file = Spill::File(env!("CARGO_TARGET_TMPDIR").into());
+        let file = (mechanism != Mechanism::Managed).then_some(file);
+        for spill in [Some(Spill::Ram), file].into_iter().flatten() {
+            let name = format!("{name}, {mechanism} on {machine}, {spill:?}");
+            let settings = GpuSettings {
+                mechanism,
+                spill,
+                storage: StorageOptions::default(),
+                force_host_spill: true,
+                steps: const { NonZeroU32::new(2).expect("2 is not 0") },
+                scale: f64::MIN_POSITIVE,
+                paced: None,
+            };
+            let outcome = replay_on_gpu(plan.clone(), &device, &settings, &mut || ());
+            let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!((outcome.mismatches, outcome.first), (0, None), "{name}");
+            replays += 1;
+        }
     }
     drop(device);
     assert_eq!(

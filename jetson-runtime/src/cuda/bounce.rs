@@ -40,8 +40,8 @@ use crate::storage::{BlockCopy, TransferError};
 
 /// Buffers of a ring: as many copies as a channel takes on.
 const BUFFERS: usize = 8;
-/// Bytes of each: whole blocks of the file.
-const BUFFER_BYTES: usize = 1 << 20;
+/// Bytes of each: whole blocks of the file. Tests are small.
+const BUFFER_BYTES: usize = if cfg!(test) { 4096 } else { 1 << 20 };
 /// Pinned memory of a ring.
 pub(super) const RING_BYTES: usize = BUFFERS * BUFFER_BYTES;
 /// Copies that are under way or announced, at most.
@@ -190,7 +190,7 @@ impl Bounce {
         if self.busy[buffer] {
             self.busy[buffer] = match wait {
                 true => {
-                    self.events.wait(buffer)?;
+                    self.events.sleep(buffer)?;
                     false
                 }
                 false => !self.events.done(buffer)?,

@@ -176,9 +176,14 @@ impl Events {
             }
             std::hint::spin_loop();
         }
-        // SAFETY: the event is alive.
-        unsafe { self.device.calls()?.event_synchronize(self.raw[index]) }?;
+        self.sleep(index)?;
         Ok(false)
+    }
+
+    /// Waits on the host until it is done, asleep: for a thread that has nothing else to do.
+    pub(crate) fn sleep(&self, index: usize) -> Result<(), CudaError> {
+        // SAFETY: the event is alive.
+        unsafe { self.device.calls()?.event_synchronize(self.raw[index]) }
     }
 }
 

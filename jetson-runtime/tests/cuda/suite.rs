@@ -17,17 +17,18 @@ fn everywhere(part: impl Fn(&dyn Backend)) {
             control.jitter(1, 20_000).unwrap();
         }
         for mechanism in machine.mechanisms() {
-            let to_file = (mechanism != Mechanism::Managed).then_some((None, true));
-            for (duplex, to_file) in [(None, false), (Some(false), false)]
-                .into_iter()
-                .chain(to_file)
-            {
-                part(&Gpu {
-                    machine: &machine,
-                    mechanism,
-                    duplex,
-                    to_file,
-                });
+            for to_file in [false, true] {
+                if to_file && mechanism == Mechanism::Managed {
+                    continue;
+                }
+                for duplex in [None, Some(false)] {
+                    part(&Gpu {
+                        machine: &machine,
+                        mechanism,
+                        duplex,
+                        to_file,
+                    });
+                }
             }
         }
         machine.end();

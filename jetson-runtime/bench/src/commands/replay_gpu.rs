@@ -47,7 +47,7 @@ struct GpuReplayReport {
     mismatches: u64,
     /// Waits that one step put on streams.
     waits: u64,
-    /// How often the host waited, being two steps ahead.
+    /// How often the host waited: being two steps ahead, or for a copy by way of a file.
     host_waits: u64,
     device_bytes: u64,
     pinned_bytes: u64,

@@ -1,8 +1,9 @@
-//! Tests of the order that the backend makes, from the inside.
+//! Tests of the order that the backend makes, and of copies by way of a file, from the inside.
 
 mod elided;
 mod order;
 mod seen;
+mod staged;
 
 use lgm::plan::Plan;
 use lgm::planner::{self, Methods, Request};
