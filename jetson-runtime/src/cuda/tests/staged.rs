@@ -172,7 +172,7 @@ fn a_disk_that_fails_in_an_iteration_costs_what_it_held_and_no_more() {
     for (name, plan) in moving() {
         for direction in [Direction::Out, Direction::In] {
             let queue = [plan.program.outs.len(), plan.program.ins.len()][direction.index()] as u64;
-            for after in 0..(2 * queue).min(20) {
+            for after in 0..(2 * queue).min(12) {
                 let name = format!("{name}, {direction} {after}");
                 let device = machine(&control);
                 let options = Options {
