@@ -291,12 +291,20 @@ fn out_of_memory_at_every_call_with_one_copy_engine() {
     );
 }
 
+/// To a file.
+const fn to_file(mechanism: Mechanism) -> Way {
+    Way {
+        mechanism,
+        to_file: true,
+    }
+}
+
 #[test]
 fn every_call_fails_while_pieces_go_to_a_file() {
-    let way = Way {
-        mechanism: Mechanism::Mapped,
-        to_file: true,
-    };
-    every_call_fails_on("orin", way, Failing::Now, OUT_OF_MEMORY);
-    every_call_fails_on("orin", way, Failing::Late, ILLEGAL_ADDRESS);
+    let (mapped, packed) = (to_file(Mechanism::Mapped), to_file(Mechanism::Packed));
+    every_call_fails_on("orin", mapped, Failing::Now, OUT_OF_MEMORY);
+    every_call_fails_on("orin", mapped, Failing::Late, ILLEGAL_ADDRESS);
+    every_call_fails_on("orin", mapped, Failing::ForEver, LAUNCH_FAILED);
+    // With one copy engine.
+    every_call_fails_on("nano", packed, Failing::Now, OUT_OF_MEMORY);
 }
