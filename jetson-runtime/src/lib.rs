@@ -21,7 +21,7 @@
 //! | [`failed`], `residency`, `ledger` | the phase after: what is intact, and where |
 //! | `content` | where persistent bytes are while nothing moves |
 //! | `table` | the program in executed sizes, with addresses |
-//! | `engine`, `crew` | the threads that copy, and all of a program's as the application sees them |
+//! | `engine`, `crew` | a thread that copies; all of a program, as the application sees them |
 //! | `counters`, `waiting`, `sync` | how application and engines speak |
 //! | `direction` | out or in |
 //! | `copier`, [`throttle`], [`fault`] | one copy, and adaptors on it |
