@@ -102,8 +102,8 @@ impl DeviceProfile {
     /// # Errors
     /// See [`ProfileRefusal`].
     pub fn read(path: &Path, here: &System) -> Result<Self, ProfileRefusal> {
-        let text = read_at_most(path, FILE_BYTES_MAX)?;
-        if fs::metadata(path)?.mode() & 0o002 != 0 {
+        let (text, file) = read_at_most(path, FILE_BYTES_MAX)?;
+        if file.mode() & 0o002 != 0 {
             return Err(ProfileRefusal::Writable);
         }
         let profile: Self =

@@ -15,8 +15,9 @@ mod lines;
 
 use std::env;
 use std::ffi::OsString;
-use std::fs;
-use std::io;
+use std::fs::{Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use lgm::planner::Methods;
@@ -161,7 +162,7 @@ impl Settings {
         };
         let text = match read_at_most(path, FILE_BYTES_MAX) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !wanted => return Ok(()),
-            read => read.map_err(failed)?,
+            read => read.map_err(failed)?.0,
         };
         let at = |line: usize, reason: String| SettingsError::Line {
             path: path.into(),
@@ -278,18 +279,31 @@ fn absolute(text: &str) -> Result<PathBuf, &'static str> {
     }
 }
 
-/// Reads a text file that is not larger than it should be.
-pub(crate) fn read_at_most(path: &Path, bytes: u64) -> io::Result<String> {
-    let found = fs::metadata(path)?;
-    if !found.is_file() || found.len() > bytes {
+/// Reads a text file that is not larger than it should be; and says what was opened.
+pub(crate) fn read_at_most(path: &Path, bytes: u64) -> io::Result<(String, Metadata)> {
+    let mut options = OpenOptions::new();
+    // For a pipe it would wait.
+    let file = options
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)?;
+    let found = file.metadata()?;
+    let mut text = String::new();
+    if found.is_file() {
+        // Not by its size: files of the kernel do not tell.
+        file.take(bytes + 1).read_to_string(&mut text)?;
+    }
+    if !found.is_file() || text.len() as u64 > bytes {
         let what = format!("a file of at most {} is wanted", Bytes(bytes));
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     }
-    fs::read_to_string(path)
+    Ok((text, found))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::tests::disk;
 
@@ -460,7 +474,17 @@ mod tests {
     fn a_file_is_missed_only_if_it_was_named() {
         let none = Settings::from_parts(|name| (name == FILE_VARIABLE).then(OsString::new));
         assert_eq!(none.unwrap(), Settings::default());
-        for path in ["/no/such/file", "/dev/zero", "/"] {
+        let pipe = disk().join(format!("settings-pipe-{}", std::process::id()));
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        // The last one says that it is empty, and is 256 GiB.
+        let endless = "/proc/self/pagemap";
+        for path in [
+            "/no/such/file",
+            "/dev/zero",
+            "/",
+            pipe.to_str().unwrap(),
+            endless,
+        ] {
             let named = Settings::from_parts(|name| (name == FILE_VARIABLE).then(|| path.into()));
             let said = named.unwrap_err().to_string();
             assert!(
@@ -468,6 +492,7 @@ mod tests {
                 "{said}"
             );
         }
+        fs::remove_file(&pipe).unwrap();
         let default = Settings::default().config();
         assert_eq!(default.profile, Some(PROFILE.into()));
         assert!(default.budget.is_none() && matches!(default.spill, Spill::Ram));

@@ -106,6 +106,8 @@ Examples:
   vtensor-bench probe --profile /run/vtensor/profile.json
       What a service does at boot: keep the answers for the spill folder of /etc/vtensor.toml and
       for every GPU.
+  vtensor-bench probe --check
+      Do programs here use what the service has kept?
 
 A folder is measured with 64 MiB of space in about five seconds: a second for each way to reach
 it.";
@@ -167,6 +169,10 @@ pub struct ProbeArgs {
     /// With --profile, do not look for a GPU
     #[arg(long, requires = "profile")]
     pub no_gpu: bool,
+    /// Measure nothing: say what the settings and the profile tell every program of this user, and
+    /// what is wrong with them, with exit status 1
+    #[arg(long, conflicts_with_all = ["folder", "profile", "memory_backed", "GpuProbeArgs"])]
+    pub check: bool,
     /// About the GPU.
     #[command(flatten)]
     pub gpu: GpuProbeArgs,

@@ -3,10 +3,11 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use jetson_runtime::{DeviceProfile, IoPath, StorageOptions, System};
+use jetson_runtime::{DeviceProfile, IoPath, StorageOptions, System, settings};
 use support::{Folder, text};
 
 /// Runs `probe` with settings of this test's own.
@@ -59,6 +60,128 @@ fn a_profile_has_every_way_to_the_spill_folder_of_the_settings() {
         3,
         "no spill file and no part of a profile"
     );
+}
+
+/// What `probe --check` says with these settings: its exit status, and its problems.
+fn check(settings: &str) -> (Option<i32>, serde_json::Value) {
+    let output = probe(&["--check", "--json"], settings);
+    let said = serde_json::from_slice(&output.stdout).expect("JSON");
+    (output.status.code(), said)
+}
+
+#[test]
+fn what_programs_know_is_said_with_what_is_wrong() {
+    let folder = Folder::new();
+    let (file, profile, spill) = (
+        folder.path("toml"),
+        folder.path("json"),
+        folder.path("spill"),
+    );
+    fs::create_dir(&spill).expect("a folder");
+    let settings = |more: &str| {
+        let text = format!("spill_dir = \"{spill}\"\nprofile = \"{profile}\"\n{more}");
+        fs::write(&file, text).expect("written");
+    };
+    let problem = |words: &[&str]| {
+        let (code, said) = check(&file);
+        let problems = said["problems"].as_array().expect("problems");
+        assert_eq!((code, problems.len()), (Some(1), 1), "{said}");
+        let problem = problems[0].as_str().expect("a sentence");
+        assert!(
+            words.iter().all(|&w| problem.contains(w)),
+            "{words:?}: {problem}"
+        );
+    };
+    settings("spill_in_memory = true\n");
+    problem(&[&profile, "is not used", "No such file"]);
+
+    let output = probe(&["--profile", &profile, "--no-gpu"], &file);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let (code, said) = check(&file);
+    assert_eq!((code, &said["problems"]), (Some(0), &serde_json::json!([])));
+    assert_eq!(
+        (&said["spill_dir"], &said["encrypted"]),
+        (&spill.clone().into(), &true.into())
+    );
+    let kept = DeviceProfile::read(Path::new(&profile), &System::here()).expect("of this boot");
+    assert_eq!(said["link"]["out_bytes_per_s"], kept.storage[0].bps[0]);
+    let said = text(&probe(&["--check"], &file).stdout).to_owned();
+    assert!(
+        said.contains(&spill) && said.contains("nothing is wrong"),
+        "{said}"
+    );
+
+    let good = fs::read_to_string(&profile).expect("there");
+    for (text, words) in [
+        (
+            good.replace(&kept.system.boot, "elsewhere"),
+            ["boot", "\"elsewhere\""],
+        ),
+        (
+            good[..good.len() / 2].to_owned(),
+            ["no profile of this version", "EOF"],
+        ),
+        (
+            format!("{good}{good}"),
+            ["no profile of this version", "trailing"],
+        ),
+        (
+            good.clone() + &" ".repeat(64 << 10),
+            ["cannot be read", "at most 64 KiB"],
+        ),
+        (
+            good.replace(&kept.storage[0].file_system.to_string(), "7"),
+            ["has nothing of", &spill],
+        ),
+    ] {
+        fs::write(&profile, text).expect("written");
+        problem(&words);
+    }
+    fs::write(&profile, &good).expect("written");
+    fs::set_permissions(&profile, fs::Permissions::from_mode(0o646)).expect("ours");
+    problem(&["is not used", "everybody may write it"]);
+    fs::set_permissions(&profile, fs::Permissions::from_mode(0o644)).expect("ours");
+    fs::remove_dir(&spill).expect("empty");
+    let (code, said) = check(&file);
+    assert_eq!(
+        (code, said["problems"].as_array().map(Vec::len)),
+        (Some(1), Some(2)),
+        "{said}"
+    );
+    let none = "spill_dir = \"\"\nprofile = \"\"\n";
+    fs::write(&file, none).expect("written");
+    let (code, said) = check(&file);
+    assert_eq!((code, said["profile"].is_null()), (Some(0), true), "{said}");
+    for more in [["--check", "/var/tmp"], ["--check", "--memory-backed"]] {
+        assert_eq!(probe(&more, &file).status.code(), Some(2), "{more:?}");
+    }
+}
+
+#[test]
+fn the_services_of_the_layer_run_commands_that_there_are() {
+    let layer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../yocto-layer/meta-vtensor");
+    let folder = Folder::new();
+    let profile = folder.path("profile.json");
+    for file in [
+        "recipes-vtensor/vtensor/files/vtensor-probe.service",
+        "dynamic-layers/tegra/recipes-vtensor/vtensor/files/gpu.conf",
+    ] {
+        let text = fs::read_to_string(layer.join(file)).expect("a unit");
+        let command = text
+            .lines()
+            .find_map(|line| line.strip_prefix("ExecStart="));
+        let command = command.expect("a command").trim_start_matches('-');
+        let args = command
+            .strip_prefix("/usr/bin/vtensor-bench probe ")
+            .expect(file);
+        // Programs look for the profile where the service writes it.
+        assert!(args.contains(settings::PROFILE), "{file}: {args}");
+        let args = args.replace(settings::PROFILE, &profile);
+        let output = probe(&args.split(' ').collect::<Vec<_>>(), "");
+        assert_eq!(output.status.code(), Some(0), "{file}: {output:?}");
+        DeviceProfile::read(Path::new(&profile), &System::here()).expect("of this boot");
+        fs::remove_file(&profile).expect("there");
+    }
 }
 
 #[test]

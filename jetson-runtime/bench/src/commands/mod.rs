@@ -4,6 +4,7 @@ mod bundled;
 mod compare;
 mod plan;
 mod probe;
+mod probe_check;
 mod probe_gpu;
 mod probe_storage;
 mod replay;

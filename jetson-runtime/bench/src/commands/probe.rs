@@ -8,7 +8,7 @@ use jetson_runtime::{DeviceProfile, Settings, System};
 use serde::Serialize;
 
 use super::probe_storage::{ProbeReport, measure, table};
-use super::{Answer, probe_gpu};
+use super::{Answer, probe_check, probe_gpu};
 use crate::args::ProbeArgs;
 use crate::error::BenchError;
 use crate::output_file;
@@ -27,6 +27,9 @@ struct ProfileReport<'a> {
 }
 
 pub(super) fn run(args: &ProbeArgs, json: bool) -> Result<Answer, BenchError> {
+    if args.check {
+        return probe_check::run(json);
+    }
     let text = match (&args.folder, &args.profile) {
         (Some(folder), None) => {
             let (report, _) = measure(folder, args.memory_backed)?;

@@ -4,8 +4,8 @@ out of the way and back, just in time. The C library, its benchmark, and a servi
 the device at boot."
 SECTION = "libs"
 
-# Its own, and those of the crates that are linked into it: deny.toml lists them.
-LICENSE = "(MIT | Apache-2.0) & MIT & Apache-2.0 & ISC & Unicode-3.0 & Zlib"
+# Its own, and what the crates ask for that are linked into it.
+LICENSE = "(MIT | Apache-2.0) & MIT & Apache-2.0 & ISC & Zlib"
 LIC_FILES_CHKSUM = "\
     file://LICENSE-MIT;md5=9ce26ae7220918749375e7a102b15700 \
     file://LICENSE-APACHE;md5=3b83ef96387f14655fc854ddc3c6bd57 \
