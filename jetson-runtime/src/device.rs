@@ -166,7 +166,7 @@ impl DeviceProfile {
         let serves = |way: &&MeasuredWay| way.serves(file_system, options);
         // A profile begins with the way that the runtime takes if it may.
         let way = self.storage.iter().find(serves)?;
-        Some((link_of(way.bps, way.latency_ns), way.request_bytes))
+        Some((link_of(way.bps, way.latency_ns), way.request()))
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use lgm::profile::Link;
 use serde::{Deserialize, Serialize};
 
-use crate::storage::{Integrity, IoPath, StorageOptions, StorageProbe};
+use crate::storage::{Integrity, IoPath, REQUEST_BYTES, StorageOptions, StorageProbe};
 
 /// What no link is below or above, so that a strange measurement does no harm.
 pub(crate) const BPS: [f64; 2] = [1e6, 1e13];
@@ -57,6 +57,11 @@ impl MeasuredWay {
         })
     }
 
+    /// The largest request, never one for which buffers would take more than is usual.
+    pub(super) fn request(&self) -> u32 {
+        self.request_bytes.min(REQUEST_BYTES)
+    }
+
     /// Whether a spill file with these options, on this file system, goes this way.
     pub(super) fn serves(&self, file_system: u64, options: &StorageOptions) -> bool {
         self.file_system == file_system
@@ -91,5 +96,18 @@ mod tests {
         let link = link_of([0.0, f64::INFINITY], [0, u64::MAX]);
         assert_eq!((link.out_bps, link.in_bps), (1e6, 1e13));
         assert_eq!(link.copy_latency_ns, LATENCY_NS_MAX);
+        let way = |request_bytes: u32| MeasuredWay {
+            folder: PathBuf::new(),
+            file_system: 0,
+            path: "io_uring".into(),
+            sealed: true,
+            request_bytes,
+            depth: 4,
+            bps: [1e9; 2],
+            latency_ns: [1; 2],
+        };
+        // Eight buffers of 4 GiB would be no measurement saved, but a program lost.
+        assert_eq!(way(u32::MAX).request(), REQUEST_BYTES);
+        assert_eq!(way(128 << 10).request(), 128 << 10);
     }
 }

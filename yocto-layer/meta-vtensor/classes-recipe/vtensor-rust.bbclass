@@ -10,5 +10,5 @@ python () {
     if bb.utils.vercmp_string_op(found.rstrip('%') or '0', wanted, '<'):
         raise bb.parse.SkipRecipe(
             "it needs Rust %s or newer, and RUSTVERSION is '%s': on scarthgap add the branch "
-            "scarthgap/rust of meta-lts-mixins" % (wanted, found))
+            "scarthgap/rust of meta-lts-mixins, or update it" % (wanted, found))
 }
