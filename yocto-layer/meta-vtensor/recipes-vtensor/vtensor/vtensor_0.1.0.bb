@@ -44,6 +44,10 @@ inherit cargo systemd useradd vtensor-rust
 
 COMPATIBLE_HOST = "(aarch64|x86_64).*-linux"
 
+# Crates lie beside the sources. Without this, what they have in C and assembly would tell debuggers
+# where it was built, which is an error of packaging.
+DEBUG_PREFIX_MAP:append = " -ffile-prefix-map=${CARGO_HOME}=${TARGET_DBGSRC_DIR}"
+
 # One install step for every system: that of ffi-c-api/Makefile.
 EXTRA_OEMAKE = "\
     -C ${S}/ffi-c-api \
