@@ -191,7 +191,7 @@ mod tests {
             path,
             bps: [bps, 2.0 * bps],
             latency_ns: [3000, 4000],
-            request_bytes: 1 << 20,
+            request_bytes: 256 << 10,
             raw_bps: [bps; 2],
             over_raw: [1.0; 2],
             busy: [0.5; 2],
@@ -254,7 +254,7 @@ mod tests {
         };
         assert_eq!(out(both), None, "it was not measured");
         let (link, request_bytes) = read.link(&disk(), &default).unwrap();
-        assert_eq!(request_bytes, 1 << 20);
+        assert_eq!(request_bytes, 256 << 10);
         assert_eq!(
             (link.in_bps, link.copy_latency_ns, link.duplex),
             (2e9, 4000, false)
