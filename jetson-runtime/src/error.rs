@@ -95,7 +95,8 @@ pub enum RuntimeError {
     /// The directory of a spill file is in memory, which spilling is to free.
     #[error(
         "files in {} are in memory: spilling there frees none; name a directory on a disk, or \
-         accept it (`memory_backed`)", directory.display()
+         accept it (`memory_backed`; for a device's owner the setting `spill_in_memory`)",
+        directory.display()
     )]
     SpillInMemory {
         /// The directory.

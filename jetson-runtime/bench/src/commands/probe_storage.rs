@@ -163,9 +163,9 @@ pub(super) fn table(report: &ProbeReport) -> String {
         }
     }
     text.push_str(
-        "\ndisk: the disk alone, requests of that size without a pause, as many in flight, in\n\
-         turns with the rate; sealing: what one core copies and seals, or opens and copies,\n\
-         without a disk; busy: CPU time over time.\n",
+        "\ndisk: the disk alone, requests of that size between as much memory, without a\n\
+         pause, as many in flight, in turns with the rate; sealing: what one core copies and\n\
+         seals, or opens and copies, without a disk; busy: CPU time over time.\n",
     );
     let limits = report.limits.iter().copied();
     for line in report.refused.iter().map(String::as_str).chain(limits) {
