@@ -37,6 +37,8 @@ use crate::tricks::Tricks;
 
 /// How many places to cut the circle are tried at most.
 const CUTS_MAX: usize = 6;
+/// The same where addresses are fixed: there other schedules help more.
+const CUTS_FIXED: usize = 3;
 /// A layout that makes an iteration longer by no more thousandths is as good as any.
 const GOOD: u64 = 1;
 
@@ -83,10 +85,7 @@ pub fn layout<'a>(
     effort: &mut Effort,
 ) -> Option<Layout<'a>> {
     let peak = u32::try_from(schedule.queues.peak).ok()?;
-    let fixed = ground
-        .graph
-        .held(Holding::Paged)
-        .any(|(_, node)| node.fixed);
+    let fixed = ground.has_fixed();
     if peak > most {
         return None;
     }
@@ -117,6 +116,12 @@ pub struct Ground<'a> {
 }
 
 impl<'a> Ground<'a> {
+    /// Whether there are addresses that may not change.
+    fn has_fixed(&self) -> bool {
+        let mut nodes = self.graph.held(Holding::Paged);
+        nodes.any(|(_, node)| node.fixed)
+    }
+
     /// The fastest layout on so many pages, or the first that is good.
     fn fastest(
         &self,
@@ -126,7 +131,12 @@ impl<'a> Ground<'a> {
         effort: &mut Effort,
     ) -> Option<Layout<'a>> {
         let mut best: Option<Layout<'a>> = None;
-        for cut in quiet_steps(self.graph, schedule) {
+        let cuts = if self.has_fixed() {
+            CUTS_FIXED
+        } else {
+            CUTS_MAX
+        };
+        for cut in quiet_steps(self.graph, schedule, cuts) {
             let stays = Stays::new(self.graph, schedule, cut);
             for preference in Preference::ALL {
                 if effort.0 == 0 {
@@ -217,9 +227,9 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// Places to cut the circle, the best first: steps before which few pages belong to stays that end
-/// and begin again, or to outs that are not known complete.
-fn quiet_steps(graph: &Graph<'_>, schedule: &Schedule) -> Vec<u32> {
+/// So many places to cut the circle at most, the best first: steps before which few pages belong
+/// to stays that end and begin again, or to outs that are not known complete.
+fn quiet_steps(graph: &Graph<'_>, schedule: &Schedule, most: usize) -> Vec<u32> {
     let steps = graph.steps();
     let mut change = vec![0_i64; steps as usize + 1];
     let mut add = |range, pages| add_on_circle(&mut change, range, pages);
@@ -250,7 +260,7 @@ fn quiet_steps(graph: &Graph<'_>, schedule: &Schedule) -> Vec<u32> {
     let apart = graph.steps() / (2 * to_u32(CUTS_MAX));
     let mut cuts: Vec<u32> = Vec::new();
     for step in steps {
-        if cuts.len() < CUTS_MAX && cuts.iter().all(|cut| cut.abs_diff(step) >= apart) {
+        if cuts.len() < most && cuts.iter().all(|cut| cut.abs_diff(step) >= apart) {
             cuts.push(step);
         }
     }
