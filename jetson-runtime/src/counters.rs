@@ -4,6 +4,7 @@
 //! | counter | stored by | says |
 //! |---|---|---|
 //! | `released` | application | so many commands of the queue may start |
+//! | `begun` | engine | no more commands of the queue have touched anything |
 //! | `done` | engine | so many commands of the queue are complete, as a prefix |
 //! | `state` | whoever stops | an engine failed, or the runtime ends |
 //!
@@ -30,6 +31,7 @@ struct Counter(AtomicU64);
 pub(crate) struct Queue {
     released: Counter,
     done: Counter,
+    begun: AtomicU64,
     moved_bytes: Counter,
     busy_ns: AtomicU64,
 }
@@ -41,6 +43,7 @@ impl Queue {
         Self {
             released: Counter(AtomicU64::new(commands)),
             done: Counter(AtomicU64::new(commands)),
+            begun: AtomicU64::new(commands),
             ..Self::default()
         }
     }
@@ -57,6 +60,18 @@ impl Queue {
     pub(crate) fn release(&self, count: u64) {
         debug_assert!(self.released() <= count, "released counts never go back");
         self.released.0.store(count, Ordering::Release);
+    }
+
+    /// Commands that may have touched what they read and write. For who has seen the engines end.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// Notes that so many commands may touch what they read and write. Only the engine of the
+    /// queue calls it.
+    pub(crate) fn begin(&self, count: u64) {
+        // Relaxed: it is looked at once the engine has ended.
+        self.begun.fetch_max(count, Ordering::Relaxed);
     }
 
     /// Notes a completed command. Only the engine of the queue calls it.

@@ -112,9 +112,15 @@ impl Crew {
         done(&self.counters)
     }
 
-    /// The commands that began and did not complete, once the engines have ended. Without a
-    /// failure there is none: engines that are told to end complete the copy that they are at. An
-    /// engine that panicked left no report: then either next command may have begun.
+    /// Commands that may have begun, once the engines have ended: those that were announced behind
+    /// one that failed, too.
+    pub(crate) fn begun(&self) -> [u64; 2] {
+        [Direction::Out, Direction::In].map(|queue| self.counters.queue(queue).begun())
+    }
+
+    /// The commands that failed, once the engines have ended. Without a failure there is none:
+    /// engines that are told to end complete the copy that they are at. An engine that panicked
+    /// left no report: then either next command may have failed.
     pub(crate) fn torn(&self) -> [Option<u64>; 2] {
         let Some(failure) = &self.failure else {
             let panicked = self.has_failed();

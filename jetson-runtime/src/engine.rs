@@ -180,6 +180,7 @@ impl Engine {
                 Turn::End => return,
                 Turn::Start(ready) => ready,
             };
+            self.begin(&command, iteration);
             next = self.announce_from(next.max(position));
             if let Err(error) = self.copy(&command, iteration, ready) {
                 let report = Report {
@@ -216,14 +217,28 @@ impl Engine {
             if !unsafe { self.copier.announce(&command.transfer) } {
                 return position;
             }
+            self.begin(&command, iteration);
             position += 1;
         }
+    }
+
+    /// Notes that a command may touch what it reads and writes from now on: one that was announced
+    /// may be under way when one before it fails.
+    fn begin(&self, command: &Command, iteration: u64) {
+        let direction = command.transfer.direction;
+        let count = self.number(command, iteration) + 1;
+        self.counters.queue(direction).begin(count);
+    }
+
+    /// How many commands of its direction were before a command, since the freeze.
+    fn number(&self, command: &Command, iteration: u64) -> u64 {
+        iteration * self.counts[command.transfer.direction.index()] + u64::from(command.index)
     }
 
     /// Whether a command may start, those before it aside (E2, E3, E4).
     fn may_start(&self, command: &Command, iteration: u64) -> bool {
         let direction = command.transfer.direction;
-        let released = iteration * self.counts[direction.index()] + u64::from(command.index) + 1;
+        let released = self.number(command, iteration) + 1;
         let outs_done = match direction {
             Direction::Out => 0,
             Direction::In => (iteration * self.counts[Direction::Out.index()])
@@ -265,7 +280,7 @@ impl Engine {
         // command's waits are over, and the plan is verified: nobody else touches its ranges.
         unsafe { self.copier.copy(&command.transfer, ready) }?;
         let busy_ns = elapsed_ns(start);
-        let done = iteration * self.counts[direction.index()] + u64::from(command.index) + 1;
+        let done = self.number(command, iteration) + 1;
         self.counters
             .complete(direction, done, bytes as u64, busy_ns);
         Ok(())

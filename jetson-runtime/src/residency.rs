@@ -35,8 +35,10 @@ pub(crate) struct Progress {
     pub(crate) open: bool,
     /// Completed commands since the freeze, by direction.
     pub(crate) done: [u64; 2],
-    /// Commands that have begun and failed, by direction and number since the freeze: what they
-    /// were to write is torn, and the slot of an in cannot be trusted. No other has begun.
+    /// Commands that may have begun: those that did not complete have torn what they were to write.
+    pub(crate) begun: [u64; 2],
+    /// Of those, the ones that failed, by direction and number since the freeze: the slot of such
+    /// an in cannot be trusted either.
     pub(crate) torn: [Option<u64>; 2],
 }
 
@@ -53,7 +55,8 @@ struct Part {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Complete,
-    Torn,
+    Failed,
+    Begun,
     NotBegun,
 }
 
@@ -200,7 +203,8 @@ impl Replay<'_> {
             let number = iteration * count + u64::from(command.index);
             match progress.torn[direction] {
                 _ if number < progress.done[direction] => Fate::Complete,
-                Some(torn) if torn == number => Fate::Torn,
+                Some(torn) if torn == number => Fate::Failed,
+                _ if number < progress.begun[direction] => Fate::Begun,
                 _ => Fate::NotBegun,
             }
         };
@@ -265,7 +269,7 @@ impl Replay<'_> {
         let out = &self.plan.program.outs[command.index as usize];
         let slot = command.transfer.slot;
         self.spill.erase(slot, slot + command.transfer.bytes as u64);
-        if fate == Fate::Torn {
+        if fate != Fate::Complete {
             return;
         }
         for part in self.parts(out.tensor, self.first(command), out.source, out.bytes.0) {
@@ -294,8 +298,10 @@ impl Replay<'_> {
             self.device.erase(part.start, part.end);
             let slot = command.transfer.slot + part.skip;
             let slot_end = slot + (part.end - part.start);
-            if fate == Fate::Torn {
+            if fate == Fate::Failed {
                 self.spill.erase(slot, slot_end);
+            }
+            if fate != Fate::Complete {
                 continue;
             }
             for (start, held) in self.spill.over(slot, slot_end) {

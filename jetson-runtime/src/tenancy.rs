@@ -31,6 +31,7 @@ impl Frozen {
             steps: self.course.next_step,
             open: self.course.position == Position::Step,
             done: self.parts.crew.done(),
+            begun: self.parts.crew.begun(),
             torn: self.parts.crew.torn(),
         }
     }

@@ -3,6 +3,7 @@
 
 use vtensor::TensorId;
 
+use super::copies::Ends;
 use super::frozen::{Frozen, Parts};
 use crate::content::{Content, Segment};
 use crate::course::Position;
@@ -65,7 +66,7 @@ impl Frozen {
     #[must_use]
     pub fn abandon(mut self) -> Failed {
         let Parts { copies, plan, .. } = &mut self.parts;
-        let (done, torn) = copies.stop(&plan.skeleton.tensors);
+        let Ends { done, begun, torn } = copies.stop(&plan.skeleton.tensors);
         let failure = copies.failure(&plan.skeleton.tensors);
         let doubt = self.doubt || copies.in_doubt();
         let progress = Progress {
@@ -74,6 +75,7 @@ impl Frozen {
             steps: self.course.next_step,
             open: self.course.position == Position::Step,
             done,
+            begun,
             torn,
         };
         let parts = self.parts;

@@ -16,6 +16,13 @@ use super::stream::Stream;
 use crate::error::RuntimeError;
 use crate::failure::Failure;
 
+/// How far copies came, by direction: counts since the freeze, and numbers.
+pub(super) struct Ends {
+    pub(super) done: [u64; 2],
+    pub(super) begun: [u64; 2],
+    pub(super) torn: [Option<u64>; 2],
+}
+
 /// Who makes the copies.
 pub(super) enum Copies {
     Queued(Queued),
@@ -92,9 +99,8 @@ impl Copies {
     }
 
     /// Lets what was released come to an end, on the host's side; nothing is released any more.
-    /// Says how far copies came: those that are complete once the streams are at rest, and those
-    /// that began and failed.
-    pub(super) fn stop(&mut self, tensors: &[Tensor]) -> ([u64; 2], [Option<u64>; 2]) {
+    /// Says how far copies came once the streams are at rest.
+    pub(super) fn stop(&mut self, tensors: &[Tensor]) -> Ends {
         match self {
             Self::Queued(queued) => queued.progress(),
             Self::Staged(staged) => staged.stop(tensors),

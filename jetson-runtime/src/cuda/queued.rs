@@ -8,6 +8,7 @@
 //!
 //! Guarantees: nothing is allocated, and the host waits for nothing.
 
+use super::copies::Ends;
 use super::device::Device;
 use super::error::CudaError;
 use super::frozen::set;
@@ -180,8 +181,12 @@ impl Queued {
     }
 
     /// Copies that were enqueued, and the ones whose enqueuing failed.
-    pub(super) const fn progress(&self) -> ([u64; 2], [Option<u64>; 2]) {
-        (self.enqueued, self.torn)
+    pub(super) const fn progress(&self) -> Ends {
+        Ends {
+            done: self.enqueued,
+            begun: self.enqueued,
+            torn: self.torn,
+        }
     }
 
     /// Bytes of the copies that were enqueued.

@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use lgm::skeleton::Tensor;
 
 use super::bounce::{Bounce, RING_BYTES, Releases, Trouble};
+use super::copies::Ends;
 use super::device::Device;
 use super::error::CudaError;
 use super::frozen::set;
@@ -142,13 +143,17 @@ impl Staged {
     }
 
     /// Lets what was released come to an end, ends the engines, and says how far they came: the
-    /// copies that are complete, and the ones that began and failed.
-    pub(super) fn stop(&mut self, tensors: &[Tensor]) -> ([u64; 2], [Option<u64>; 2]) {
+    /// copies that are complete, that may have begun, and that failed.
+    pub(super) fn stop(&mut self, tensors: &[Tensor]) -> Ends {
         self.drain();
         self.crew.end();
         // Fetches the engine's report, if the application has not seen it yet.
         self.crew.failure(tensors);
-        (self.crew.done(), self.crew.torn())
+        Ends {
+            done: self.crew.done(),
+            begun: self.crew.begun(),
+            torn: self.crew.torn(),
+        }
     }
 
     /// The copy that a disk failed.
