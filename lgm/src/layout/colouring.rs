@@ -83,7 +83,7 @@ pub(super) fn colour(
         known: [i64::MIN; 2],
         page_of: vec![None; stays.all.len()],
     };
-    colouring.place_reserved(stays)?;
+    colouring.place_reserved(stays, pages)?;
     for group in &stays.groups {
         let ids: Vec<StayId> = (group.first..group.first + group.count).collect();
         colouring.place(&ids)?;
@@ -94,13 +94,12 @@ pub(super) fn colour(
 impl Colouring<'_> {
     /// Those whose page is known beforehand: see `reserved`. A chain that finds none gets its page
     /// earlier in the next round.
-    fn place_reserved(&mut self, stays: &Stays<'_>) -> Option<()> {
+    fn place_reserved(&mut self, stays: &Stays<'_>, pages: u32) -> Option<()> {
         let mut chains = reserved::chains(stays, self.choice.preference);
         let is_head = |chain: &Chain| stays.all[chain.stays[0] as usize].by == Claimant::Head;
         let heads = chains.partition_point(is_head);
-        let empty = self.pages.clone();
         for _ in 0..ROUNDS_MAX {
-            let Err(failed) = self.place_chains(&chains, heads) else {
+            let Err(failed) = self.place_chains(&chains, heads, pages) else {
                 return Some(());
             };
             if failed < heads || self.effort.0 == 0 {
@@ -108,13 +107,13 @@ impl Colouring<'_> {
             }
             let earlier = heads + (failed - heads) / 2;
             chains[earlier..=failed].rotate_right(1);
-            self.pages = empty.clone();
+            self.pages = Occupancy::new(self.pages.stays, pages);
         }
         None
     }
 
     /// Gives pages to chains, the heads first. Says which one finds too few.
-    fn place_chains(&mut self, chains: &[Chain], heads: usize) -> Result<(), usize> {
+    fn place_chains(&mut self, chains: &[Chain], heads: usize, pages: u32) -> Result<(), usize> {
         let mut next = 0;
         for (row, chain) in chains.iter().enumerate() {
             let is_head = row < heads;
@@ -122,7 +121,7 @@ impl Colouring<'_> {
                 // All of them are there at the same time.
                 let run = (next, chain.count);
                 next += chain.count;
-                (next <= self.pages.count()).then(|| vec![run])
+                (next <= pages).then(|| vec![run])
             } else {
                 self.effort.spend(self.pages.len());
                 self.pages.runs_for(chain, self.choice.preference)

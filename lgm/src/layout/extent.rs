@@ -91,7 +91,7 @@ pub(super) fn wait_beyond(label: i64, known: i64) -> i64 {
 }
 
 /// Extents by their first pages: each with its place in a table.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct ByPage(Vec<(u32, u32)>);
 
 impl ByPage {

@@ -12,7 +12,6 @@ use super::stays::{KNOWN, Position, Stay, StayId};
 use crate::count::to_u32;
 
 /// The pages of an arena, and the stays that have been given one.
-#[derive(Clone)]
 pub(super) struct Occupancy<'a> {
     pub(super) stays: &'a [Stay],
     extents: Vec<Extent>,
@@ -76,11 +75,6 @@ impl<'a> Occupancy<'a> {
     fn listed<'b>(&'b self, list: &'b ByPage) -> impl Iterator<Item = (u32, &'b Extent)> {
         let list = list.iter();
         list.map(|(page, place)| (page, &self.extents[place as usize]))
-    }
-
-    /// How many pages there are.
-    pub(super) fn count(&self) -> u32 {
-        self.extents().map(|(_, extent)| extent.count).sum()
     }
 
     pub(super) fn len(&self) -> usize {
