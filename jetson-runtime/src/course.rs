@@ -9,6 +9,7 @@
 use vtensor::{OpIndex, StepIndex};
 
 use crate::error::RuntimeError;
+use crate::residency::{Progress, Reached};
 use crate::table::{StepRow, Table};
 
 /// Where the application is.
@@ -53,6 +54,17 @@ impl Course {
             // Iteration 0 is the freeze: it released and completed as much as any other.
             bases: [0; 2],
             released: counts,
+        }
+    }
+
+    /// How far the execution came, with its copies.
+    pub(crate) fn progress(&self, copies: Reached) -> Progress {
+        Progress {
+            iteration: self.iteration,
+            since: self.since,
+            steps: self.next_step,
+            open: self.position == Position::Step,
+            copies,
         }
     }
 

@@ -13,7 +13,11 @@ use crate::counters::Counters;
 use crate::engine::Engines;
 use crate::error::RuntimeError;
 use crate::failure::{Direction, Failure};
+use crate::residency::Reached;
 use crate::stats::elapsed_ns;
+
+/// The queues, in the order of pairs.
+const QUEUES: [Direction; 2] = [Direction::Out, Direction::In];
 
 /// The engines of a program. Dropping it ends them.
 pub(crate) struct Crew {
@@ -102,44 +106,45 @@ impl Crew {
         }
     }
 
-    /// Ends the engines after the copy that each is at.
-    pub(crate) fn end(&mut self) {
-        self.engines.stop();
-    }
-
     /// Completed commands.
     pub(crate) fn done(&self) -> [u64; 2] {
         done(&self.counters)
     }
 
-    /// Commands that may have begun, once the engines have ended: those that were announced behind
-    /// one that failed, too.
-    pub(crate) fn begun(&self) -> [u64; 2] {
-        [Direction::Out, Direction::In].map(|queue| self.counters.queue(queue).begun())
+    /// Ends the engines after the copy that each is at, and says how far they came.
+    pub(crate) fn stop(&mut self, tensors: &[Tensor]) -> Reached {
+        self.engines.stop();
+        // Fetches the engine's report, if the application has not seen it yet.
+        self.failure(tensors);
+        Reached {
+            done: self.done(),
+            begun: QUEUES.map(|queue| self.counters.queue(queue).begun()),
+            failed: self.failed(),
+        }
     }
 
-    /// The commands that failed, once the engines have ended. Without a failure there is none:
-    /// engines that are told to end complete the copy that they are at. An engine that panicked
-    /// left no report: then either next command may have failed.
-    pub(crate) fn torn(&self) -> [Option<u64>; 2] {
+    /// The commands that failed. Without a failure there is none: engines that are told to end
+    /// complete the copy that they are at. An engine that panicked left no report: then either next
+    /// command may have failed.
+    fn failed(&self) -> [Option<u64>; 2] {
         let Some(failure) = &self.failure else {
             let panicked = self.has_failed();
             return self.done().map(|next| panicked.then_some(next));
         };
-        let mut torn = [None; 2];
+        let mut failed = [None; 2];
         let row = failure.direction.index();
-        torn[row] = Some(failure.iteration * self.counts[row] + u64::from(failure.command));
-        torn
+        failed[row] = Some(failure.iteration * self.counts[row] + u64::from(failure.command));
+        failed
     }
 
     /// Bytes that were moved.
     pub(crate) fn moved(&self) -> [u64; 2] {
-        [Direction::Out, Direction::In].map(|queue| self.counters.queue(queue).moved_bytes())
+        QUEUES.map(|queue| self.counters.queue(queue).moved_bytes())
     }
 
     /// Nanoseconds of copying.
     pub(crate) fn busy_ns(&self) -> [u64; 2] {
-        [Direction::Out, Direction::In].map(|queue| self.counters.queue(queue).busy_ns())
+        QUEUES.map(|queue| self.counters.queue(queue).busy_ns())
     }
 
     /// How often the application waited for a copy.
@@ -154,5 +159,5 @@ impl Crew {
 }
 
 fn done(counters: &Counters) -> [u64; 2] {
-    [Direction::Out, Direction::In].map(|queue| counters.queue(queue).done())
+    QUEUES.map(|queue| counters.queue(queue).done())
 }

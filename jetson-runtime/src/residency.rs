@@ -21,6 +21,18 @@ use crate::places::{Places, Site};
 use crate::scale::{Scale, to_usize};
 use crate::table::{Command, Table};
 
+/// How far copies came, by direction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reached {
+    /// Completed commands since the freeze.
+    pub(crate) done: [u64; 2],
+    /// Commands that may have begun: those that did not complete have torn what they were to write.
+    pub(crate) begun: [u64; 2],
+    /// Of those, the ones that failed, by number since the freeze: the slot of such an in cannot be
+    /// trusted either.
+    pub(crate) failed: [Option<u64>; 2],
+}
+
 /// How far an execution came.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
@@ -33,13 +45,8 @@ pub(crate) struct Progress {
     pub(crate) steps: usize,
     /// Whether the next step is open: what it writes is neither old nor new.
     pub(crate) open: bool,
-    /// Completed commands since the freeze, by direction.
-    pub(crate) done: [u64; 2],
-    /// Commands that may have begun: those that did not complete have torn what they were to write.
-    pub(crate) begun: [u64; 2],
-    /// Of those, the ones that failed, by direction and number since the freeze: the slot of such
-    /// an in cannot be trusted either.
-    pub(crate) torn: [Option<u64>; 2],
+    /// Its copies, and those before it.
+    pub(crate) copies: Reached,
 }
 
 /// A range of the arena with the bytes of a tensor that lie on it.
@@ -201,10 +208,11 @@ impl Replay<'_> {
             let direction = command.transfer.direction.index();
             let count = [outs.len(), ins.len()][direction] as u64;
             let number = iteration * count + u64::from(command.index);
-            match progress.torn[direction] {
-                _ if number < progress.done[direction] => Fate::Complete,
-                Some(torn) if torn == number => Fate::Failed,
-                _ if number < progress.begun[direction] => Fate::Begun,
+            let copies = progress.copies;
+            match copies.failed[direction] {
+                _ if number < copies.done[direction] => Fate::Complete,
+                Some(failed) if failed == number => Fate::Failed,
+                _ if number < copies.begun[direction] => Fate::Begun,
                 _ => Fate::NotBegun,
             }
         };

@@ -10,7 +10,6 @@
 use vtensor::TensorId;
 
 use crate::content::Content;
-use crate::course::Position;
 use crate::error::RuntimeError;
 use crate::frozen::{Frozen, Parts};
 use crate::planned::{bring_home, crew};
@@ -22,18 +21,8 @@ impl Frozen {
         // A failure ends the wait; what it left is what the caller reports.
         let _ = self.quiesce();
         let parts = &mut self.parts;
-        parts.crew.end();
-        // Fetches the engine's report, if the application has not seen it yet.
-        parts.crew.failure(&parts.plan.skeleton.tensors);
-        Progress {
-            iteration: self.course.iteration,
-            since: self.course.since,
-            steps: self.course.next_step,
-            open: self.course.position == Position::Step,
-            done: self.parts.crew.done(),
-            begun: self.parts.crew.begun(),
-            torn: self.parts.crew.torn(),
-        }
+        let copies = parts.crew.stop(&parts.plan.skeleton.tensors);
+        self.course.progress(copies)
     }
 
     /// Stops in the middle of an iteration: where every byte is that the iteration holds. The

@@ -3,14 +3,12 @@
 
 use vtensor::TensorId;
 
-use super::copies::Ends;
 use super::frozen::{Frozen, Parts};
 use crate::content::{Content, Segment};
-use crate::course::Position;
 use crate::error::RuntimeError;
 use crate::failed::Failed;
 use crate::places::{AtRest, Spot};
-use crate::residency::{Lowered, Progress};
+use crate::residency::Lowered;
 
 impl Frozen {
     /// Copies bytes `offset ..` of a persistent tensor to `buffer`, in executed sizes. Waits until
@@ -66,18 +64,10 @@ impl Frozen {
     #[must_use]
     pub fn abandon(mut self) -> Failed {
         let Parts { copies, plan, .. } = &mut self.parts;
-        let Ends { done, begun, torn } = copies.stop(&plan.skeleton.tensors);
+        let reached = copies.stop(&plan.skeleton.tensors);
         let failure = copies.failure(&plan.skeleton.tensors);
         let doubt = self.doubt || copies.in_doubt();
-        let progress = Progress {
-            iteration: self.course.iteration,
-            since: self.course.since,
-            steps: self.course.next_step,
-            open: self.course.position == Position::Step,
-            done,
-            begun,
-            torn,
-        };
+        let progress = self.course.progress(reached);
         let parts = self.parts;
         let lowered = Lowered {
             plan: &parts.plan,

@@ -15,13 +15,7 @@ use super::stats::Stats;
 use super::stream::Stream;
 use crate::error::RuntimeError;
 use crate::failure::Failure;
-
-/// How far copies came, by direction: counts since the freeze, and numbers.
-pub(super) struct Ends {
-    pub(super) done: [u64; 2],
-    pub(super) begun: [u64; 2],
-    pub(super) torn: [Option<u64>; 2],
-}
+use crate::residency::Reached;
 
 /// Who makes the copies.
 pub(super) enum Copies {
@@ -100,9 +94,9 @@ impl Copies {
 
     /// Lets what was released come to an end, on the host's side; nothing is released any more.
     /// Says how far copies came once the streams are at rest.
-    pub(super) fn stop(&mut self, tensors: &[Tensor]) -> Ends {
+    pub(super) fn stop(&mut self, tensors: &[Tensor]) -> Reached {
         match self {
-            Self::Queued(queued) => queued.progress(),
+            Self::Queued(queued) => queued.reached(),
             Self::Staged(staged) => staged.stop(tensors),
         }
     }

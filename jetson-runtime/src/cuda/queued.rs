@@ -8,7 +8,6 @@
 //!
 //! Guarantees: nothing is allocated, and the host waits for nothing.
 
-use super::copies::Ends;
 use super::device::Device;
 use super::error::CudaError;
 use super::frozen::set;
@@ -16,6 +15,7 @@ use super::mechanism::Backing;
 use super::stream::{EventUse, Events, Stream};
 use super::waits::{Awaited, CopyWaits, Waits};
 use crate::failure::Direction;
+use crate::residency::Reached;
 use crate::scale::to_usize;
 use crate::table::{Command, Table};
 
@@ -42,7 +42,7 @@ pub(super) struct Queued {
     /// Copies that were enqueued, by direction; absolute, as released counts are.
     enqueued: [u64; 2],
     /// The copy whose enqueuing failed, by direction.
-    torn: [Option<u64>; 2],
+    failed: [Option<u64>; 2],
     /// Bytes of the copies that were enqueued.
     moved: [u64; 2],
     /// Waits that were put on streams.
@@ -66,7 +66,7 @@ impl Queued {
             iteration: 0,
             // What the freeze brought counts as an iteration's.
             enqueued: table.counts(),
-            torn: [None; 2],
+            failed: [None; 2],
             moved: [0; 2],
             waited: 0,
         })
@@ -141,7 +141,7 @@ impl Queued {
         // SAFETY: the memory lives as long as the streams. The stream waits for all that the rules
         // ask for: its release step, the copies before it, and for an in the outs it names.
         if let Err(error) = unsafe { with.backing.copy(&transfer, self.stream(direction)) } {
-            self.torn[direction.index()] = Some(number);
+            self.failed[direction.index()] = Some(number);
             return Err(error);
         }
         self.enqueued[direction.index()] += 1;
@@ -181,11 +181,11 @@ impl Queued {
     }
 
     /// Copies that were enqueued, and the ones whose enqueuing failed.
-    pub(super) const fn progress(&self) -> Ends {
-        Ends {
+    pub(super) const fn reached(&self) -> Reached {
+        Reached {
             done: self.enqueued,
             begun: self.enqueued,
-            torn: self.torn,
+            failed: self.failed,
         }
     }
 

@@ -15,7 +15,6 @@ use std::sync::{Arc, OnceLock};
 use lgm::skeleton::Tensor;
 
 use super::bounce::{Bounce, RING_BYTES, Releases, Trouble};
-use super::copies::Ends;
 use super::device::Device;
 use super::error::CudaError;
 use super::frozen::set;
@@ -27,6 +26,7 @@ use crate::engine::Engines;
 use crate::error::RuntimeError;
 use crate::failure::{Direction, Failure};
 use crate::fault::{Fault, Faulty};
+use crate::residency::Reached;
 use crate::spill::Tier;
 use crate::table::{Command, Table};
 
@@ -144,16 +144,9 @@ impl Staged {
 
     /// Lets what was released come to an end, ends the engines, and says how far they came: the
     /// copies that are complete, that may have begun, and that failed.
-    pub(super) fn stop(&mut self, tensors: &[Tensor]) -> Ends {
+    pub(super) fn stop(&mut self, tensors: &[Tensor]) -> Reached {
         self.drain();
-        self.crew.end();
-        // Fetches the engine's report, if the application has not seen it yet.
-        self.crew.failure(tensors);
-        Ends {
-            done: self.crew.done(),
-            begun: self.crew.begun(),
-            torn: self.crew.torn(),
-        }
+        self.crew.stop(tensors)
     }
 
     /// The copy that a disk failed.
