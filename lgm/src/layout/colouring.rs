@@ -77,7 +77,7 @@ pub(super) fn colour(
     effort: &mut Effort,
 ) -> Option<Vec<u32>> {
     let mut colouring = Colouring {
-        pages: Occupancy::new(&stays.all, pages),
+        pages: Occupancy::new(&stays.all, pages, stays.positions()),
         effort,
         choice,
         known: [i64::MIN; 2],
@@ -107,7 +107,7 @@ impl Colouring<'_> {
             }
             let earlier = heads + (failed - heads) / 2;
             chains[earlier..=failed].rotate_right(1);
-            self.pages = Occupancy::new(self.pages.stays, pages);
+            self.pages = Occupancy::new(self.pages.stays, pages, stays.positions());
         }
         None
     }
@@ -138,6 +138,7 @@ impl Colouring<'_> {
     /// Gives a run of pages to a chain, behind those that it has.
     fn place_chain(&mut self, chain: &Chain, is_head: bool, (page, count): (u32, u32), has: u32) {
         self.pages.isolate(page, count);
+        self.pages.chain(page, count, &chain.times);
         for (row, &stay) in chain.stays.iter().enumerate() {
             let first = stay + has;
             if is_head && row == 0 {

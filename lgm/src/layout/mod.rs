@@ -5,8 +5,9 @@
 //! anew in each stay, so pages are assigned by interval colouring, on a circle that is cut open
 //! where little crosses.
 //!
-//! Tensors whose address may never change have one page for each piece, which is chosen first and
-//! is kept free for all stays; between them others have it.
+//! Tensors whose address may never change have one page for each piece, which is kept free for all
+//! stays; between them others have it. Then pages come first, and the times of copies follow: see
+//! `fixed`.
 //!
 //! Limits: for fixed addresses no bound on pages holds; where they do not fit the caller has to
 //! schedule for less. Work is bounded: a layout that is not found within [`Effort`] does not exist
@@ -15,10 +16,14 @@
 mod colouring;
 mod exchange;
 mod extent;
+mod fixed;
 mod occupancy;
 mod reserved;
 mod stays;
+mod times;
 mod waits;
+
+use std::rc::Rc;
 
 use vtensor::StepRange;
 
@@ -37,8 +42,6 @@ use crate::tricks::Tricks;
 
 /// How many places to cut the circle are tried at most.
 const CUTS_MAX: usize = 6;
-/// The same where addresses are fixed: there other schedules help more.
-const CUTS_FIXED: usize = 3;
 /// A layout that makes an iteration longer by no more thousandths is as good as any.
 const GOOD: u64 = 1;
 
@@ -80,28 +83,31 @@ impl Effort {
 #[must_use]
 pub fn layout<'a>(
     ground: Ground<'a>,
-    schedule: &'a Schedule,
+    schedule: &Schedule,
     (most, below_ns): (u32, u64),
     effort: &mut Effort,
 ) -> Option<Layout<'a>> {
     let peak = u32::try_from(schedule.queues.peak).ok()?;
-    let fixed = ground.has_fixed();
     if peak > most {
         return None;
     }
-    // As few pages as will do: more are taken only where they save time. With addresses that may
-    // not change the fewest seldom do, so what is not needed is given back.
-    if !fixed && peak < most {
-        let found = ground.fastest(schedule, peak, below_ns, effort);
-        let good = |found: &Layout<'_>| ground.is_good(found);
-        if effort.0 == 0 || found.as_ref().is_some_and(good) {
-            return found;
-        }
-        let below_ns = found.as_ref().map_or(below_ns, |f| f.timeline.iteration_ns);
-        return ground.fastest(schedule, most, below_ns, effort).or(found);
+    let schedule = Rc::new(schedule.clone());
+    if ground.has(true) {
+        return ground.with_fixed(&schedule, (most, below_ns), effort);
     }
-    let found = ground.fastest(schedule, most, below_ns, effort)?;
-    Some(if fixed { ground.shrunk(found) } else { found })
+    // As few pages as will do: more are taken only where they save time.
+    let found = ground.fastest(&schedule, (peak, below_ns), effort);
+    if peak == most || effort.0 == 0 || ground.is_good(found.as_ref(), &schedule) {
+        return found;
+    }
+    let below_ns = below(found.as_ref(), below_ns);
+    let more = ground.fastest(&schedule, (most, below_ns), effort);
+    more.or(found)
+}
+
+/// What another layout has to take less than.
+fn below(found: Option<&Layout<'_>>, below_ns: u64) -> u64 {
+    found.map_or(below_ns, |found| found.timeline.iteration_ns)
 }
 
 /// What all layouts of a plan stand on.
@@ -116,37 +122,31 @@ pub struct Ground<'a> {
 }
 
 impl<'a> Ground<'a> {
-    /// Whether there are addresses that may not change.
-    fn has_fixed(&self) -> bool {
+    /// Whether there are tensors on pages whose address may never change, or others.
+    fn has(&self, fixed: bool) -> bool {
         let mut nodes = self.graph.held(Holding::Paged);
-        nodes.any(|(_, node)| node.fixed)
+        nodes.any(|(_, node)| node.fixed == fixed)
     }
 
     /// The fastest layout on so many pages, or the first that is good.
     fn fastest(
         &self,
-        schedule: &'a Schedule,
-        pages: u32,
-        below_ns: u64,
+        schedule: &Rc<Schedule>,
+        (pages, below_ns): (u32, u64),
         effort: &mut Effort,
     ) -> Option<Layout<'a>> {
         let mut best: Option<Layout<'a>> = None;
-        let cuts = if self.has_fixed() {
-            CUTS_FIXED
-        } else {
-            CUTS_MAX
-        };
-        for cut in quiet_steps(self.graph, schedule, cuts) {
+        for cut in quiet_steps(self.graph, schedule) {
             let stays = Stays::new(self.graph, schedule, cut);
             for preference in Preference::ALL {
                 if effort.0 == 0 {
                     return best;
                 }
-                let below_ns = best.as_ref().map_or(below_ns, |b| b.timeline.iteration_ns);
+                let below_ns = below(best.as_ref(), below_ns);
                 best = self
                     .laid_out(&stays, (pages, preference), below_ns, effort)
                     .or(best);
-                if best.as_ref().is_some_and(|best| self.is_good(best)) {
+                if self.is_good(best.as_ref(), schedule) {
                     return best;
                 }
             }
@@ -154,10 +154,10 @@ impl<'a> Ground<'a> {
         best
     }
 
-    /// Whether another layout is not worth looking for.
-    fn is_good(&self, found: &Layout<'_>) -> bool {
-        let good = found.stays.schedule.timeline.iteration_ns / 1000 * (1000 + GOOD);
-        !self.tricks.layouts || found.timeline.iteration_ns <= good
+    /// Whether another layout of a schedule is not worth looking for.
+    fn is_good(&self, found: Option<&Layout<'_>>, schedule: &Schedule) -> bool {
+        let good = schedule.timeline.iteration_ns / 1000 * (1000 + GOOD);
+        found.is_some_and(|found| !self.tricks.layouts || found.timeline.iteration_ns <= good)
     }
 
     /// The same on fewer pages, if it takes no longer.
@@ -191,19 +191,29 @@ impl<'a> Ground<'a> {
         below_ns: u64,
         effort: &mut Effort,
     ) -> Option<Layout<'a>> {
+        let colours = self.coloured(stays, (pages, preference), effort)?;
+        self.timed(stays, colours, below_ns)
+    }
+
+    /// A page for each stay; `None` if so many pages are not found to do.
+    fn coloured(
+        &self,
+        stays: &Stays<'_>,
+        (pages, preference): (u32, Preference),
+        effort: &mut Effort,
+    ) -> Option<Vec<u32>> {
         let choice = Choice {
             preference,
             tricks: self.tricks,
         };
-        let colours = colour(stays, pages, choice, effort)?;
-        self.timed(stays, colours, below_ns)
+        colour(stays, pages, choice, effort)
     }
 
     /// The layout of a colouring; `None` if an iteration does not take less than `below_ns`.
     fn timed(&self, stays: &Stays<'a>, page_of: Vec<u32>, below_ns: u64) -> Option<Layout<'a>> {
         let pages = page_of.iter().max().map_or(0, |last| last + 1);
         let waits = waits(stays, &page_of, pages);
-        let timeline = self.timeline(stays.schedule, &waits);
+        let timeline = self.timeline(&stays.schedule, &waits);
         if timeline.iteration_ns >= below_ns {
             return None;
         }
@@ -227,9 +237,9 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// So many places to cut the circle at most, the best first: steps before which few pages belong
-/// to stays that end and begin again, or to outs that are not known complete.
-fn quiet_steps(graph: &Graph<'_>, schedule: &Schedule, most: usize) -> Vec<u32> {
+/// Some places to cut the circle, the best first: steps before which few pages belong to stays that
+/// end and begin again, or to outs that are not known complete.
+fn quiet_steps(graph: &Graph<'_>, schedule: &Schedule) -> Vec<u32> {
     let steps = graph.steps();
     let mut change = vec![0_i64; steps as usize + 1];
     let mut add = |range, pages| add_on_circle(&mut change, range, pages);
@@ -260,7 +270,7 @@ fn quiet_steps(graph: &Graph<'_>, schedule: &Schedule, most: usize) -> Vec<u32> 
     let apart = graph.steps() / (2 * to_u32(CUTS_MAX));
     let mut cuts: Vec<u32> = Vec::new();
     for step in steps {
-        if cuts.len() < most && cuts.iter().all(|cut| cut.abs_diff(step) >= apart) {
+        if cuts.len() < CUTS_MAX && cuts.iter().all(|cut| cut.abs_diff(step) >= apart) {
             cuts.push(step);
         }
     }

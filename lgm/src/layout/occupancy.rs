@@ -9,12 +9,15 @@ use std::collections::BinaryHeap;
 
 use super::extent::{ByPage, Extent, wait_beyond};
 use super::stays::{KNOWN, Position, Stay, StayId};
+use super::times::{Table, Times};
 use crate::count::to_u32;
 
 /// The pages of an arena, and the stays that have been given one.
 pub(super) struct Occupancy<'a> {
     pub(super) stays: &'a [Stay],
     extents: Vec<Extent>,
+    /// For each extent, when it is taken or reserved by chains.
+    chained: Table,
     all: ByPage,
     /// Those that nobody holds now.
     free: ByPage,
@@ -38,10 +41,11 @@ pub(super) struct Offer {
 }
 
 impl<'a> Occupancy<'a> {
-    pub(super) fn new(stays: &'a [Stay], pages: u32) -> Self {
+    pub(super) fn new(stays: &'a [Stay], pages: u32, end: Position) -> Self {
         Self {
             stays,
             extents: vec![Extent::new(pages)],
+            chained: Table::new(end),
             all: ByPage::first(),
             free: ByPage::first(),
             ending: BinaryHeap::new(),
@@ -120,6 +124,7 @@ impl<'a> Occupancy<'a> {
         }
         self.all.insert(page, new);
         self.extents.push(rest);
+        self.chained.push_same(place);
     }
 
     /// Gives consecutive pages, at the ends of which extents begin and end, to consecutive stays.
@@ -164,6 +169,20 @@ impl<'a> Occupancy<'a> {
             let extent = &mut self.extents[place as usize];
             extent.reserve(first + (at - page), stays);
         }
+    }
+
+    /// Notes when consecutive pages, at the ends of which extents begin and end, are a chain's.
+    pub(super) fn chain(&mut self, page: u32, count: u32, times: &Times) {
+        for (_, place) in self.all.within(page..page + count) {
+            self.chained.add(place, times);
+        }
+    }
+
+    /// The extents that no chain has at some times.
+    pub(super) fn unchained(&self, times: &Times) -> impl Iterator<Item = (u32, &Extent)> {
+        let all = self.all.iter();
+        let free = all.filter(|&(_, place)| self.chained.is_free_of(place, times));
+        free.map(|(page, place)| (page, &self.extents[place as usize]))
     }
 
     /// The extents that are free.

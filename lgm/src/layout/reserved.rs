@@ -7,25 +7,48 @@
 //! Method: heads first, since each needs a page of its own at the cut: those that stay for good,
 //! then those whose next claim comes last. Then fixed pieces in the order of their first claims.
 //! For those it is colouring with several intervals at once, for which no bound holds: pages come
-//! first that cost nobody a wait, then those that were left last. Whoever finds none is tried
-//! earlier in the next round (see `colouring`).
+//! first on which nobody is later than wished, then those that cost nobody a wait, then those that
+//! were left last. Whoever finds none is tried earlier in the next round (see `colouring`).
 
 use core::cmp::Reverse;
 
 use super::colouring::Preference;
 use super::extent::{Extent, wait_beyond};
 use super::occupancy::Occupancy;
-use super::stays::{Claimant, Position, StayId, Stays};
+use super::stays::{Claimant, Position, Stay, StayId, Stays};
+use super::times::Times;
 use crate::count::to_u32;
 
 /// Stays that must have one page, and those of neighbours that do the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Chain {
     /// The stays of the first page, in the order of their claims; those of the next page have the
     /// next numbers.
     pub(super) stays: Vec<StayId>,
     /// How many pages.
     pub(super) count: u32,
+    /// When it has them.
+    pub(super) times: Times,
+}
+
+/// How a chain fits an extent.
+#[derive(Default)]
+struct Fit {
+    /// By how many positions the chain, and others because of it, have their pages later than they
+    /// wish.
+    late: u64,
+    /// How many outs too many they have to wait for.
+    wait: i64,
+    /// When the extent was left before the chain's first claim.
+    left: Position,
+}
+
+impl Fit {
+    /// Takes in that a stay has a page behind another.
+    fn follow(&mut self, before: &Stay, behind: &Stay) {
+        self.late += u64::from(before.until.saturating_sub(behind.wish));
+        self.wait = (self.wait).saturating_add(wait_beyond(before.label, behind.known));
+    }
 }
 
 /// All chains, in the order in which they get their pages.
@@ -58,24 +81,29 @@ pub(super) fn chains(stays: &Stays<'_>, order: Preference) -> Vec<Chain> {
     let follows = |a: &Vec<StayId>, b: &Vec<StayId>| {
         a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
     };
+    let end = stays.positions();
+    let times = |chain: &[StayId]| {
+        let stays = chain.iter().map(|&id| &all[id as usize]);
+        Times::of(stays.map(|stay| stay.claim..stay.until), end)
+    };
     let mut chains: Vec<Chain> = single
         .chunk_by(follows)
         .map(|neighbours| Chain {
             stays: neighbours[0].clone(),
             count: to_u32(neighbours.len()),
+            times: times(&neighbours[0]),
         })
         .collect();
     let claim = |chain: &Chain, at: usize| {
         let stay = chain.stays.get(at);
         stay.map_or(Position::MAX, |&id| all[id as usize].claim)
     };
-    let end = 2 * stays.graph.steps();
     chains.sort_unstable_by_key(|chain| match all[chain.stays[0] as usize].by {
         Claimant::Head => (0, Reverse(claim(chain, 1)), 0, chain.stays[0]),
         _ => {
             let length = chain.stays.iter().map(|&id| {
                 let stay = &all[id as usize];
-                stay.until.min(end) - stay.claim
+                stay.until.min(end) - stay.wish
             });
             let length = match order {
                 Preference::Tight => 0,
@@ -94,15 +122,15 @@ impl Occupancy<'_> {
     /// `late` prefers those that were left last, otherwise the first come first.
     pub(super) fn runs_for(&self, chain: &Chain, order: Preference) -> Option<Vec<(u32, u32)>> {
         let mut fitting: Vec<_> = self
-            .extents()
-            .filter_map(|(page, extent)| {
-                let (wait, left) = self.fit(chain, extent)?;
+            .unchained(&chain.times)
+            .map(|(page, extent)| {
+                let fit = self.fit(chain, extent);
                 let key = match order {
-                    Preference::Late => (wait, Reverse(left)),
-                    Preference::Tight => (0, Reverse(left)),
-                    Preference::Runs => (wait, Reverse(0)),
+                    Preference::Late => (fit.late, fit.wait, Reverse(fit.left)),
+                    Preference::Tight => (fit.late, 0, Reverse(fit.left)),
+                    Preference::Runs => (fit.late, fit.wait, Reverse(0)),
                 };
-                Some((key, page, extent.count))
+                (key, page, extent.count)
             })
             .collect();
         fitting.sort_unstable();
@@ -119,10 +147,9 @@ impl Occupancy<'_> {
         None
     }
 
-    /// How many outs too many a chain, or others because of it, have to wait for on an extent, and
-    /// when that was left before the first claim; `None` if it is not free at some time.
-    fn fit(&self, chain: &Chain, extent: &Extent) -> Option<(i64, Position)> {
-        let (mut wait, mut left) = (0, 0);
+    /// How a chain fits an extent that is free whenever the chain needs it.
+    fn fit(&self, chain: &Chain, extent: &Extent) -> Fit {
+        let mut fit = Fit::default();
         // From the last claim to the first.
         let mut others = extent.reserved.iter().chain(extent.occupants.last());
         let mut other = others.next();
@@ -136,22 +163,16 @@ impl Occupancy<'_> {
                 other = others.next();
             }
             if let Some(next) = behind.map(|next| self.stay(next)) {
-                if next.claim < stay.until {
-                    return None;
-                }
-                wait += wait_beyond(stay.label, next.known);
+                fit.follow(stay, next);
             }
             if let Some(before) = other.map(|&before| self.stay(before)) {
-                if before.until > stay.claim {
-                    return None;
-                }
-                wait += wait_beyond(before.label, stay.known);
-                left = before.until;
+                fit.follow(before, stay);
+                fit.left = before.until;
             } else {
-                left = 0;
+                fit.left = 0;
             }
             behind = Some(id);
         }
-        Some((wait, left))
+        fit
     }
 }

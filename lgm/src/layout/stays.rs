@@ -8,6 +8,8 @@
 //! Positions count twice the steps from the cut: `2k` is the `k`-th step, `2k + 1` is what follows
 //! its completion: pages are given back, then copies in are released.
 
+use std::rc::Rc;
+
 use vtensor::{OpIndex, PieceRun, StepRange, TensorId};
 
 use crate::count::{to_i64, to_u32};
@@ -40,6 +42,8 @@ pub(crate) enum Claimant {
 pub(crate) struct Stay {
     pub(crate) by: Claimant,
     pub(crate) claim: Position,
+    /// From when on it would have its page already, if others leave it that: see `fixed`.
+    pub(crate) wish: Position,
     /// When its page is given back; the end of positions if that is behind the cut.
     pub(crate) until: Position,
     /// The out that has to be complete before the page is used again, counted on the opened circle.
@@ -63,7 +67,7 @@ pub(crate) struct Group {
 #[derive(Clone)]
 pub(crate) struct Stays<'a> {
     pub(crate) graph: &'a Graph<'a>,
-    pub(crate) schedule: &'a Schedule,
+    pub(crate) schedule: Rc<Schedule>,
     cut: u32,
     by_tensor: Vec<Vec<usize>>,
     /// For each move, its number among the outs.
@@ -83,7 +87,7 @@ pub(crate) struct Stays<'a> {
 }
 
 impl<'a> Stays<'a> {
-    pub(crate) fn new(graph: &'a Graph<'a>, schedule: &'a Schedule, cut: u32) -> Self {
+    pub(crate) fn new(graph: &'a Graph<'a>, schedule: &Rc<Schedule>, cut: u32) -> Self {
         let mut by_tensor = vec![Vec::new(); graph.skeleton.tensors.len()];
         for (row, m) in schedule.moves.iter().enumerate() {
             by_tensor[m.tensor.index()].push(row);
@@ -93,7 +97,7 @@ impl<'a> Stays<'a> {
         outs.for_each(|(number, out)| out_of[out.row] = Some(number));
         let mut stays = Self {
             graph,
-            schedule,
+            schedule: Rc::clone(schedule),
             cut,
             by_tensor,
             out_of,
@@ -112,6 +116,11 @@ impl<'a> Stays<'a> {
         let mut now = stays.heads();
         stays.go_round(&mut now);
         stays
+    }
+
+    /// Positions of the opened circle: a step has two.
+    pub(crate) fn positions(&self) -> Position {
+        2 * self.graph.steps()
     }
 
     /// The rows of a tensor's moves.
@@ -201,6 +210,7 @@ impl<'a> Stays<'a> {
                     Stay {
                         by,
                         claim: 0,
+                        wish: 0,
                         until,
                         label,
                         known: KNOWN,
@@ -276,6 +286,7 @@ impl<'a> Stays<'a> {
             let stay = Stay {
                 by,
                 claim,
+                wish: claim,
                 until,
                 label,
                 known,

@@ -24,8 +24,9 @@ const RETREATS: [i64; 17] = [
     0, 2, 4, 8, 16, 30, 45, 60, 80, 100, 125, 150, 185, 220, 300, 400, 500,
 ];
 /// Thousandths of its time by which a schedule that leaves more free may be slower, and takes the
-/// place of one that leaves less.
-const AS_FAST: u64 = 1;
+/// place of one that leaves less; and where all addresses are fixed, since layouts take more work
+/// there.
+const AS_FAST: [u64; 2] = [1, 10];
 
 /// Plans, if that takes less than `below_ns`.
 pub(super) fn plan(
@@ -158,16 +159,16 @@ impl<'a> Stand<'a> {
             (row, schedules.unwrap_or_default())
         });
         let mut schedules = schedules.peekable();
-        let fixed = request.skeleton.tensors.iter().any(|tensor| tensor.fixed);
+        let fixed = request.skeleton.tensors.iter().all(|tensor| tensor.fixed);
+        let as_fast = AS_FAST[usize::from(fixed)];
         while let Some((row, these)) = schedules.next() {
             if !candidates.may_improve(&these) {
                 break;
             }
             // The first may have a layout at once. Of what then takes as long as each other, that
-            // which leaves most free is the easiest to lay out; but where addresses are fixed, what
-            // it leaves free is lost to holes.
+            // which leaves most free is the easiest to lay out.
             let next = schedules.peek().map(|(_, next)| next);
-            if row == 0 || fixed || next.is_none_or(|next| is_slower(next, &these)) {
+            if row == 0 || next.is_none_or(|next| is_slower(next, &these, as_fast)) {
                 candidates.improve(&these);
             }
         }
@@ -179,11 +180,12 @@ impl<'a> Stand<'a> {
     }
 }
 
-/// Whether some schedules take longer than others, the fastest of each.
-fn is_slower(some: &[Schedule], others: &[Schedule]) -> bool {
+/// Whether some schedules take longer than others by more than so many thousandths, the fastest of
+/// each.
+fn is_slower(some: &[Schedule], others: &[Schedule], thousandths: u64) -> bool {
     let time = |schedules: &[Schedule]| {
         let first = schedules.first();
         first.map_or(u64::MAX, |schedule| schedule.timeline.iteration_ns)
     };
-    time(some) > time(others).saturating_add(time(others) / 1000 * AS_FAST)
+    time(some) > time(others).saturating_add(time(others) / 1000 * thousandths)
 }

@@ -1,0 +1,160 @@
+//! Fixed: layouts where addresses may not change. Pages come first, then the times of copies.
+//!
+//! Pages that are chosen for each stay anew follow from a schedule. A piece with a fixed address
+//! has one page, which it shares with the same others in every stay, and a schedule made without
+//! that in mind has stays that no pages suit. So stays are first as short as they can be: every
+//! copy in arrives on demand. From when on the schedule would have it there is a *wish*, and pages
+//! are chosen so that few wishes are denied. Then each copy in begins as early as its pages are
+//! free, or as the schedule has it if that is later.
+
+use std::rc::Rc;
+
+use super::colouring::Preference;
+use super::stays::{AWAY, Claimant, Stays};
+use super::{Effort, Ground, Layout, below, quiet_steps};
+use crate::graph::Graph;
+use crate::moves::Move;
+use crate::queues::Pages;
+use crate::schedule::Schedule;
+
+impl<'a> Ground<'a> {
+    /// The fastest layout that is found on at most so many pages; `None` if none takes less than
+    /// `below_ns`. Pages that it does not need are given back.
+    pub(super) fn with_fixed(
+        &self,
+        schedule: &Rc<Schedule>,
+        (pages, below_ns): (u32, u64),
+        effort: &mut Effort,
+    ) -> Option<Layout<'a>> {
+        let mut found = None;
+        if self.has(false) {
+            // What may move suits a schedule best with pages that follow from it.
+            found = self.fastest(schedule, (pages, below_ns), effort);
+        }
+        if !self.is_good(found.as_ref(), schedule) {
+            let below_ns = below(found.as_ref(), below_ns);
+            found = (self.pages_first(schedule, (pages, below_ns), effort)).or(found);
+        }
+        Some(self.shrunk(found?))
+    }
+
+    /// The fastest layout on so many pages, or the first that is good, by pages first.
+    fn pages_first(
+        &self,
+        schedule: &Schedule,
+        (pages, below_ns): (u32, u64),
+        effort: &mut Effort,
+    ) -> Option<Layout<'a>> {
+        let counted = Pages::of(self.graph);
+        let timed = |moves| {
+            let made = Schedule::new(self.graph, &counted, moves, pages.into(), self.link);
+            made.ok().map(Rc::new)
+        };
+        let late = timed(on_demand(self.graph, &schedule.moves))?;
+        let mut best: Option<Layout<'a>> = None;
+        for cut in quiet_steps(self.graph, &late) {
+            let mut stays = Stays::new(self.graph, &late, cut);
+            wish(&mut stays, &schedule.moves);
+            for preference in Preference::ALL {
+                if effort.0 == 0 {
+                    return best;
+                }
+                let Some(page_of) = self.coloured(&stays, (pages, preference), effort) else {
+                    continue;
+                };
+                let earliest = earliest(&stays, &page_of, pages);
+                // As wished, where the pages allow that; and whenever they do.
+                let wished = |(early, m): (&Move, &Move)| Move {
+                    back: early.back.max(m.back),
+                    ..*early
+                };
+                let as_wished = earliest.iter().zip(&schedule.moves).map(wished).collect();
+                for early in [as_wished, earliest].into_iter().filter_map(timed) {
+                    let now = Stays::new(self.graph, &early, cut);
+                    let page_of = same_pages(&stays, &page_of, &now);
+                    let below_ns = below(best.as_ref(), below_ns);
+                    best = self.timed(&now, page_of, below_ns).or(best);
+                }
+                if self.is_good(best.as_ref(), schedule) {
+                    return best;
+                }
+            }
+        }
+        best
+    }
+}
+
+/// Moves whose copies in arrive when they are needed, if they have fixed addresses.
+fn on_demand(graph: &Graph<'_>, moves: &[Move]) -> Vec<Move> {
+    let late = |m: &Move| match graph.node(m.tensor).fixed {
+        true => Move { back: m.need, ..*m },
+        false => *m,
+    };
+    moves.iter().map(late).collect()
+}
+
+/// Lets copies in wish for their pages from when on some moves have them.
+fn wish(stays: &mut Stays<'_>, moves: &[Move]) {
+    let late = Rc::clone(&stays.schedule);
+    for stay in &mut stays.all {
+        if let Claimant::In(number) = stay.by {
+            let row = late.queues.ins[number].row;
+            // Not from before the cut: there is no position for that.
+            let earlier = late.moves[row].back - moves[row].back;
+            stay.wish = stay.claim.saturating_sub(2 * earlier);
+        }
+    }
+}
+
+/// The moves, with copies in to fixed addresses that begin as soon as their pages are free.
+fn earliest(stays: &Stays<'_>, page_of: &[u32], pages: u32) -> Vec<Move> {
+    let mut moves = stays.schedule.moves.clone();
+    let ins = &stays.schedule.queues.ins;
+    let mut free_steps = vec![u32::MAX; ins.len()];
+    // When each page was left, on a line through the circle before and this one.
+    let circle = i64::from(stays.positions());
+    let mut left = vec![0; pages as usize];
+    for (stay, &page) in stays.all.iter().zip(page_of) {
+        left[page as usize] = i64::from(stay.until).min(circle) - circle;
+    }
+    for (stay, &page) in stays.all.iter().zip(page_of) {
+        let left = &mut left[page as usize];
+        if let Claimant::In(number) = stay.by {
+            let positions = u64::try_from(i64::from(stay.claim) - *left).unwrap_or(0);
+            let steps = u32::try_from(positions / 2).unwrap_or(u32::MAX);
+            free_steps[number] = free_steps[number].min(steps);
+        }
+        *left = stay.until.into();
+    }
+    for (queued, free_steps) in ins.iter().zip(free_steps) {
+        let m = &mut moves[queued.row];
+        if stays.graph.node(m.tensor).fixed {
+            m.back = m.back.saturating_sub(free_steps).max(m.leave + 1);
+        }
+    }
+    moves
+}
+
+/// For each stay of a schedule whose copies in begin earlier, the page that it had before.
+fn same_pages(before: &Stays<'_>, page_of: &[u32], now: &Stays<'_>) -> Vec<u32> {
+    let mut pages = vec![None; now.all.len()];
+    let accesses = before.accesses.iter().zip(&now.accesses);
+    let home = before.home.iter().zip(&now.home);
+    for (old, new) in accesses
+        .chain(home)
+        .flat_map(|(old, new)| old.iter().zip(new))
+    {
+        if *old != AWAY && *new != AWAY {
+            pages[*new as usize] = Some(page_of[*old as usize]);
+        }
+    }
+    // Of a stay that is cut in two, only one part may have a use.
+    for (id, stay) in now.all.iter().enumerate() {
+        if let Some(head) = stay.head {
+            let page = pages[id].or(pages[head as usize]);
+            (pages[id], pages[head as usize]) = (page, page);
+        }
+    }
+    let pages = pages.into_iter();
+    pages.map(|page| page.expect("a stay has a use")).collect()
+}
