@@ -56,14 +56,13 @@ fn message(payload: &(dyn Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::last_error::vt_last_error;
     use crate::status::VT_ERROR_INVALID_ARGUMENT;
     use core::ffi::CStr;
     use std::panic::panic_any;
 
     fn detail() -> String {
-        // SAFETY: vt_last_error returns a C string that lives until the next call on this thread.
-        let text = unsafe { CStr::from_ptr(vt_last_error()) };
+        // SAFETY: it returns a C string that lives until the next call on this thread.
+        let text = unsafe { CStr::from_ptr(last_error::get()) };
         text.to_str().unwrap().to_owned()
     }
 

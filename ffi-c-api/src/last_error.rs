@@ -13,8 +13,6 @@ use core::cell::RefCell;
 use core::ffi::c_char;
 use core::fmt::{self, Write};
 
-use crate::guard::guard;
-
 /// The most bytes of a detail, without the final NUL.
 pub const DETAIL_BYTES_MAX: usize = 511;
 
@@ -58,14 +56,11 @@ pub(crate) fn set(detail: fmt::Arguments<'_>) {
     });
 }
 
-/// The detail of the last call that failed on this thread; empty if none has. Valid until the next
-/// call on this thread; owned by the library.
-#[unsafe(no_mangle)]
-pub extern "C" fn vt_last_error() -> *const c_char {
-    guard(c"".as_ptr(), || {
-        // `Detail` does not move for the life of its thread, and only this thread writes it.
-        DETAIL.with(|cell| cell.borrow().text.as_ptr().cast::<c_char>())
-    })
+/// This thread's detail, as a C string: empty if no call has failed. Valid until the next call on
+/// this thread.
+pub(crate) fn get() -> *const c_char {
+    // `Detail` does not move for the life of its thread, and only this thread writes it.
+    DETAIL.with(|cell| cell.borrow().text.as_ptr().cast::<c_char>())
 }
 
 #[cfg(test)]

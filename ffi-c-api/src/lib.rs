@@ -5,6 +5,7 @@
 //! | module | noun |
 //! |---|---|
 //! | [`status`], [`last_error`] | the status codes; this thread's detail of the last failure |
+//! | [`explain`] | both, for C |
 //! | [`guard`] | the wall that no panic crosses |
 //! | [`handle`], `slot`, `sync` | what a `vt_runtime *` is, and who may use it |
 //! | `extensible`, `arguments` | structs that can grow; pointers and texts of the caller |
@@ -12,7 +13,7 @@
 //! | [`version`], [`bytes`] | the version as a number; amounts of memory as text |
 //! | [`config`], [`log`], [`probe`] | what may be chosen; who listens; what the machine has |
 //! | [`runtime`], [`tensor`], [`iteration`], [`op`] | the objects, one header each |
-//! | [`window`] | addresses that are fixed at allocation; to come |
+//! | [`window`] | addresses that are fixed at allocation |
 //! | [`plan`], [`stats`] | plans and traces as files; what was done |
 //!
 //! Guarantees: no panic crosses into C, and one that comes out of a runtime poisons that runtime
@@ -31,6 +32,7 @@ mod arguments;
 pub mod bytes;
 pub mod config;
 pub mod content;
+pub mod explain;
 mod extensible;
 mod fork;
 pub mod guard;

@@ -58,7 +58,7 @@ mod tests {
         };
         assert_eq!(refusal("vt_x")(error), VT_ERROR_SPILL_FULL);
         // SAFETY: the library's own C string, valid until the next call on this thread.
-        let text = unsafe { core::ffi::CStr::from_ptr(crate::last_error::vt_last_error()) };
+        let text = unsafe { core::ffi::CStr::from_ptr(crate::last_error::get()) };
         let text = text.to_str().unwrap();
         assert!(
             text.starts_with("vt_x: the spill tier has no room for 2 B"),

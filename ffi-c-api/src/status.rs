@@ -5,9 +5,7 @@
 //! another error, even when its error is gone. New codes may appear, so callers treat a negative
 //! number that they do not know as a failure.
 
-use core::ffi::{CStr, c_char};
-
-use crate::guard::guard;
+use core::ffi::CStr;
 
 /// What a fallible call returns: `vt_status` in C, an `int32_t`.
 #[repr(transparent)]
@@ -139,16 +137,10 @@ pub const TABLE: &[Row] = &[
 /// What a status that is in no row reads as.
 pub const UNKNOWN: &CStr = c"a status that this version of vTensor does not know";
 
-/// The sentence of a status, or [`UNKNOWN`]. Static text: never NULL, never to be freed.
-#[unsafe(no_mangle)]
-pub extern "C" fn vt_status_string(status: Status) -> *const c_char {
-    guard(UNKNOWN.as_ptr(), || {
-        TABLE
-            .iter()
-            .find(|row| row.status == status)
-            .map_or(UNKNOWN, |row| row.sentence)
-            .as_ptr()
-    })
+/// The sentence of a status, or [`UNKNOWN`].
+pub(crate) fn sentence(status: Status) -> &'static CStr {
+    let row = TABLE.iter().find(|row| row.status == status);
+    row.map_or(UNKNOWN, |row| row.sentence)
 }
 
 #[cfg(test)]
@@ -169,10 +161,10 @@ mod tests {
     #[test]
     fn every_status_has_its_sentence_and_others_are_called_unknown() {
         for row in TABLE {
-            assert_eq!(vt_status_string(row.status), row.sentence.as_ptr());
+            assert_eq!(sentence(row.status), row.sentence);
         }
         for unknown in [1, -9999, i32::MIN, i32::MAX] {
-            assert_eq!(vt_status_string(Status(unknown)), UNKNOWN.as_ptr());
+            assert_eq!(sentence(Status(unknown)), UNKNOWN);
         }
     }
 }

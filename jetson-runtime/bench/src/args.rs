@@ -405,7 +405,7 @@ mod tests {
             policies.iter().all(|policy| help.contains(policy)),
             "{policies:?}"
         );
-        assert!(help.contains(crate::trace_file::BUNDLED));
+        assert!(help.contains(crate::built_in::NAME));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use lgm::trace::TraceError;
 use lgm::verify::Violation;
 use vtensor::Bytes;
 
-use crate::trace_file;
+use crate::built_in;
 use crate::train::data::DataError;
 use crate::train::weights::WeightsError;
 
@@ -55,7 +55,7 @@ pub enum BenchError {
     #[error(
         "no trace file {}; give a path, or \"{}\" for the one that is built in",
         path.display(),
-        trace_file::BUNDLED
+        built_in::NAME
     )]
     NoTrace {
         /// The path that was given.

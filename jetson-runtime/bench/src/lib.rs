@@ -9,7 +9,7 @@
 //! | [`value`] | what its options take: budgets, page sizes, spill tiers, scales |
 //! | [`commands`] | one file for each command |
 //! | [`inputs`] | what plan and replay start from |
-//! | [`trace_file`] | a trace by its path, or the bundled one |
+//! | [`trace_file`], `built_in` | a trace by its path, or the one that is built in |
 //! | [`compare`] | policies side by side |
 //! | `smallest` | the smallest budget that is not much slower |
 //! | `cores` | the same work for many, on all cores |
@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+mod built_in;
 pub mod commands;
 pub mod compare;
 mod cores;

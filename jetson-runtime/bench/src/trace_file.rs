@@ -6,12 +6,8 @@ use std::path::Path;
 
 use lgm::trace::{self, Trace};
 
+use crate::built_in;
 use crate::error::BenchError;
-
-/// The name of the built-in trace.
-pub const BUNDLED: &str = "resnet50_b32_sgdm";
-
-const BUNDLED_FILE: &[u8] = include_bytes!("../../../traces/resnet50_b32_sgdm.json.gz");
 
 /// Reads the trace at `path`, or the built-in one if `path` is its name.
 ///
@@ -22,10 +18,10 @@ pub fn open(path: &Path) -> Result<Trace, BenchError> {
     let trace = match File::open(path) {
         Ok(file) => trace::read(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            if path != Path::new(BUNDLED) {
+            if path != Path::new(built_in::NAME) {
                 return Err(BenchError::NoTrace { path: path.into() });
             }
-            trace::read(BUNDLED_FILE)
+            trace::read(built_in::FILE)
         }
         Err(source) => {
             let path = path.into();
@@ -53,7 +49,7 @@ mod tests {
             ("traces/vgg16_b32_sgdm.json.gz", "vgg16_b32_sgdm"),
             ("step.json", "step"),
             ("/a/b.c", "b.c"),
-            (BUNDLED, BUNDLED),
+            (built_in::NAME, built_in::NAME),
         ] {
             assert_eq!(name_of(Path::new(path)), name);
         }
@@ -61,7 +57,7 @@ mod tests {
 
     #[test]
     fn the_built_in_trace_is_sound() {
-        let trace = open(Path::new(BUNDLED)).expect("built in");
+        let trace = open(Path::new(built_in::NAME)).expect("built in");
         assert_eq!(trace.model(), "resnet50");
     }
 
@@ -71,7 +67,7 @@ mod tests {
         assert_eq!(error.kind(), "no_trace");
         let text = error.to_string();
         assert!(
-            text.contains("nowhere/at_all.json") && text.contains(BUNDLED),
+            text.contains("nowhere/at_all.json") && text.contains(built_in::NAME),
             "{text}"
         );
         let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");

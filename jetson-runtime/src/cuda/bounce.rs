@@ -144,7 +144,7 @@ impl Bounce {
         let queue = self.releases.of_copies.len() as u64;
         let row = to_usize(self.copies % queue);
         // Iterations are counted from 1.
-        let set = super::frozen::set(self.copies / queue + 1);
+        let set = super::ahead::set(self.copies / queue + 1);
         let first = self.jobs.back().map_or(self.passed, |job| job.end);
         let job = Job {
             transfer: *transfer,

@@ -22,6 +22,7 @@ use std::time::Instant;
 use lgm::plan::Plan;
 use vtensor::{Bytes, OpIndex, TensorId};
 
+use super::ahead::{AHEAD, set};
 use super::copies::Copies;
 use super::device::Device;
 use super::error::CudaError;
@@ -36,9 +37,6 @@ use crate::scale::Scale;
 use crate::stats::elapsed_ns;
 use crate::step::Accesses;
 use crate::table::{StepRow, Table};
-
-/// Iterations that the application may be ahead of the GPU, and sets of events.
-const AHEAD: u64 = 2;
 
 /// What a program owns. Fields are dropped in this order, after the streams have come to rest.
 pub(super) struct Parts {
@@ -313,9 +311,4 @@ impl Frozen {
 /// The event of the end of an iteration on a stream.
 fn end_event(iteration: u64, stream: usize) -> usize {
     set(iteration) * 3 + stream
-}
-
-/// Which of the two sets an iteration uses.
-pub(super) fn set(iteration: u64) -> usize {
-    usize::from(!iteration.is_multiple_of(AHEAD))
 }

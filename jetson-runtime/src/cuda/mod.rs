@@ -19,6 +19,7 @@
 //! | `copies` | who makes them: `queued`, streams; `staged`, engines by way of a file |
 //! | `waits` | which event each wait of streams is |
 //! | `bounce` | the way between the device and a file: a ring of pinned buffers |
+//! | `ahead` | how many iterations may be under way |
 //! | [`frozen`] | the step path |
 //! | [`kernels`], `ops` | fill, check, spin: ops of a replay |
 //! | [`class`], [`options`] | what this machine is, and what is chosen for it |
@@ -40,6 +41,7 @@
 //!
 //! Source: the documentation of the CUDA driver API, 11.4 to 13.0.
 
+mod ahead;
 mod bounce;
 mod boundary;
 pub mod class;

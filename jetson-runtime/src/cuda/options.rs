@@ -2,7 +2,7 @@
 
 use vtensor::PageBytes;
 
-use super::mechanism::Mechanism;
+use super::mechanism::kind::Mechanism;
 use crate::fault::Fault;
 use crate::spill::Spill;
 use crate::storage::StorageOptions;

@@ -8,9 +8,9 @@
 //!
 //! Guarantees: nothing is allocated, and the host waits for nothing.
 
+use super::ahead::set;
 use super::device::Device;
 use super::error::CudaError;
-use super::frozen::set;
 use super::mechanism::Backing;
 use super::stream::{EventUse, Events, Stream};
 use super::waits::{Awaited, CopyWaits, Waits};

@@ -14,10 +14,10 @@ use std::sync::{Arc, OnceLock};
 
 use lgm::skeleton::Tensor;
 
+use super::ahead::set;
 use super::bounce::{Bounce, RING_BYTES, Releases, Trouble};
 use super::device::Device;
 use super::error::CudaError;
-use super::frozen::set;
 use super::stream::{EventUse, Events, Stream};
 use crate::copier::Copier;
 use crate::counters::Counters;

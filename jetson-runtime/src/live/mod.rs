@@ -18,7 +18,7 @@
 //! | `attempts` | calls that are refused in a frozen iteration, without an end of it |
 //! | `op` | an open op: its tensors at their addresses |
 //! | `heap`, `garage`, `space` | memory on demand: whole tensors in the arena |
-//! | `seats` | addresses that tensors keep for life |
+//! | `seats`, `seated` | addresses that tensors keep for life; tensors that have one |
 //! | `windows` | memory by address, for applications that hold pointers |
 //! | `pins` | tensors that stay at one address |
 //! | `contents` | what tensors on the heap hold |
@@ -69,6 +69,7 @@ mod replays;
 mod report;
 mod runtime;
 mod score;
+mod seated;
 mod seats;
 mod space;
 mod switching;

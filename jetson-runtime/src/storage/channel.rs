@@ -11,8 +11,9 @@ use nix::errno::Errno;
 
 use super::BLOCK_BYTES;
 use super::buffers::Buffers;
-use super::disk::{self, Disk};
+use super::disk::Disk;
 use super::file::SpillFile;
+use super::open::open;
 use super::options::StorageOptions;
 use super::pipeline::{BlockCopy, Pipeline, TransferError};
 use super::seals::Seals;
@@ -39,7 +40,7 @@ impl Channel {
         let depth = options.in_flight();
         let refused = RuntimeError::system("take buffers for the spill file");
         let buffers = Buffers::new(options.buffers(), options.request()).map_err(&refused)?;
-        let disk = disk::open(file, options, &buffers)?;
+        let disk = open(file, options, &buffers)?;
         Self::on(disk, buffers, depth, seals, file.bytes()).map_err(refused)
     }
 

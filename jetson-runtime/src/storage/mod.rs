@@ -14,7 +14,7 @@
 //! | `seals` | keeping contents private and noticing changes, block by block |
 //! | `vault` | a key in memory that is never swapped or dumped |
 //! | `buffers` | aligned buffers between arena and disk |
-//! | `disk` | requests in flight; `plain` and `uring` make them |
+//! | `disk` | requests in flight; `plain` and `uring` make them, which `open` decides |
 //! | `probe` | measuring a directory; `raw` what a copy is made of |
 //! | `pipeline` | copies under way: buffers, requests, seals |
 //! | `channel` | one user of the file |
@@ -31,6 +31,7 @@ mod buffers;
 mod channel;
 mod disk;
 mod file;
+mod open;
 mod options;
 mod pipeline;
 mod plain;

@@ -11,8 +11,9 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::BLOCK_BYTES;
 use super::buffers::Buffers;
-use super::disk::{self, Disk, Request};
+use super::disk::{Disk, Request};
 use super::file::SpillFile;
+use super::open::open;
 use super::options::{IoPath, StorageOptions};
 use super::seals::{SCRATCH_BYTES, Seals};
 use crate::error::RuntimeError;
@@ -51,7 +52,7 @@ impl Raw {
         let buffers = Buffers::new(count, options.request())
             .map_err(RuntimeError::system("take buffers to measure the disk"))?;
         Ok(Self {
-            disk: disk::open(file, &fastest, &buffers)?,
+            disk: open(file, &fastest, &buffers)?,
             buffers,
             depth: options.in_flight() as u64,
         })

@@ -14,6 +14,7 @@
 
 mod activations;
 mod costs;
+mod links;
 mod packed;
 mod plans;
 
@@ -40,7 +41,7 @@ fn main() {
     Costs::measured(&mut digits).print("digits");
     let host = Costs::measured(&mut resnet20);
     host.print("resnet20");
-    costs::print_links(host);
+    links::print(host);
     plans::print(host.left);
 }
 

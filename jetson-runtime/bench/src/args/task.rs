@@ -8,8 +8,8 @@ use lgm::policy::Policy;
 use vtensor::PageBytes;
 
 use super::FixedArg;
+use crate::built_in;
 use crate::error::BenchError;
-use crate::trace_file;
 use crate::value::{self, BudgetArg};
 
 /// What to plan.
@@ -80,7 +80,7 @@ impl TaskArgs {
     #[must_use]
     pub fn bundled() -> Self {
         Self {
-            trace: trace_file::BUNDLED.into(),
+            trace: built_in::NAME.into(),
             device: "agx_orin".into(),
             budget: BudgetArg::Percent(50.0),
             policy: None,

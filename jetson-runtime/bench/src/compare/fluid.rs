@@ -89,7 +89,7 @@ mod tests {
     use lgm::profile::Profiles;
 
     use super::*;
-    use crate::trace_file;
+    use crate::{built_in, trace_file};
 
     #[test]
     fn the_table_is_whole_and_no_row_is_below_the_time_without_a_limit() {
@@ -105,13 +105,13 @@ mod tests {
 
     #[test]
     fn a_row_speaks_for_its_own_step_link_and_budget_only() {
-        let trace = trace_file::open(Path::new(trace_file::BUNDLED)).expect("built in");
+        let trace = trace_file::open(Path::new(built_in::NAME)).expect("built in");
         let profiles = Profiles::builtin();
         let mut profile = profiles.get("agx_orin").expect("built in").clone();
         let mut skeleton = trace.skeleton("agx_orin").expect("it has durations");
         let half = trace.peak_bytes().0 / 2;
         let bound = |skeleton: &_, profile: &_, bytes| {
-            fluid_bound(trace_file::BUNDLED, skeleton, profile, Bytes(bytes))
+            fluid_bound(built_in::NAME, skeleton, profile, Bytes(bytes))
         };
         let known = bound(&skeleton, &profile, half).expect("in the table");
         assert!(known > 1.0);
