@@ -13,7 +13,9 @@
 
 use super::Effort;
 use super::exchange::make_room;
+use super::lot::Lot;
 use super::occupancy::{Occupancy, Offer};
+use super::preference::Preference;
 use super::reserved::{self, Chain};
 use super::stays::{Claimant, Position, Stay, StayId, Stays};
 use crate::count::to_u32;
@@ -21,36 +23,6 @@ use crate::tricks::Tricks;
 
 /// How often stays whose page is chosen beforehand are tried in another order.
 const ROUNDS_MAX: u32 = 16;
-
-/// How a claimant chooses among the pages that fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Preference {
-    /// Pages freed by the latest outs first, so that others find those that they know of.
-    Late,
-    /// Pages that are reserved soonest first, so that long stays find the others; then late ones.
-    Tight,
-    /// Runs first.
-    Runs,
-}
-
-/// Stays that are claimed together and leave together: consecutive numbers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Lot {
-    pub(super) first: StayId,
-    pub(super) count: u32,
-}
-
-impl Lot {
-    /// Goes on behind some stays.
-    pub(super) fn skip(&mut self, count: u32) {
-        self.first += count;
-        self.count -= count;
-    }
-}
-
-impl Preference {
-    pub(super) const ALL: [Self; 3] = [Self::Late, Self::Tight, Self::Runs];
-}
 
 /// How pages are chosen.
 #[derive(Clone, Copy, Debug)]

@@ -6,8 +6,8 @@
 //! free but reserved too soon, if what it has held may go there.
 
 use super::Effort;
-use super::colouring::Lot;
 use super::extent::{Extent, wait_beyond};
+use super::lot::Lot;
 use super::occupancy::Occupancy;
 use super::stays::{Claimant, Position, Stay, StayId};
 

@@ -9,7 +9,7 @@
 
 use std::rc::Rc;
 
-use super::colouring::Preference;
+use super::preference::Preference;
 use super::stays::{AWAY, Claimant, Stays};
 use super::{Effort, Ground, Layout, below, quiet_steps};
 use crate::graph::Graph;

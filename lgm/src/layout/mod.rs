@@ -17,7 +17,9 @@ mod colouring;
 mod exchange;
 mod extent;
 mod fixed;
+mod lot;
 mod occupancy;
+mod preference;
 mod reserved;
 mod stays;
 mod times;
@@ -27,7 +29,8 @@ use std::rc::Rc;
 
 use vtensor::StepRange;
 
-use self::colouring::{Choice, Preference, colour};
+use self::colouring::{Choice, colour};
+use self::preference::Preference;
 use self::stays::absent_before;
 pub(crate) use self::stays::{AWAY, Stays};
 pub(crate) use self::waits::Waits;

@@ -12,9 +12,9 @@
 
 use core::cmp::Reverse;
 
-use super::colouring::Preference;
 use super::extent::{Extent, wait_beyond};
 use super::occupancy::Occupancy;
+use super::preference::Preference;
 use super::stays::{Claimant, Position, Stay, StayId, Stays};
 use super::times::Times;
 use crate::count::to_u32;

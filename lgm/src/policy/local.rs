@@ -15,7 +15,7 @@ use oorandom::Rand64;
 
 use super::Task;
 use super::leads::{Best, Lead};
-use super::search::{Granule, HEADROOMS, Recipe, selected};
+use super::recipe::{Granule, HEADROOMS, Recipe, Tweak, selected};
 use crate::cost::{Load, Wait};
 use crate::count::to_i64;
 use crate::moves::{Cut, moves};
@@ -37,15 +37,6 @@ const SLACK: u64 = 500;
 const GOOD: u64 = 1000;
 /// The seed.
 const SEED: u128 = 1;
-
-/// How a selection differs from that of the sweep.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tweak {
-    /// For each gap, how many pieces may leave at most; empty for no limit.
-    pub(super) most: Vec<u32>,
-    /// For each step, how many more pages are to be free; empty for none.
-    pub(super) asked: Vec<i64>,
-}
 
 /// A schedule, how it was made, and how many pieces leave in each gap.
 #[derive(Clone)]

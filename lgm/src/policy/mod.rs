@@ -20,6 +20,7 @@ mod nnabla;
 mod none;
 mod paged;
 mod published;
+mod recipe;
 mod search;
 mod swapadvisor;
 mod vdnn;
@@ -261,8 +262,8 @@ impl Scheduler {
     #[must_use]
     pub fn new(policy: Policy, tricks: Tricks) -> Self {
         let granule = match policy {
-            Policy::Whole | Policy::WholePaged => search::Granule::Tensor,
-            _ => search::Granule::Piece,
+            Policy::Whole | Policy::WholePaged => recipe::Granule::Tensor,
+            _ => recipe::Granule::Piece,
         };
         Self {
             policy,

@@ -4,41 +4,21 @@
 //! find room before they are needed. *Cut*: how large a copy may be. *Lead*: see `leads`. With less
 //! memory, only what was good with more is tried again.
 
-use std::rc::Rc;
-
 use super::Task;
 use super::leads::{self, Best, Lead};
-use super::local::{self, Tweak};
+use super::local;
+use super::recipe::{Granule, HEADROOMS, Recipe, selected};
 use crate::moves::Cut;
 use crate::queues::Overfull;
 use crate::schedule::Schedule;
-use crate::select::{Aim, select};
 use crate::tricks::Tricks;
 
-/// Whether tensors move in pieces or as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Granule {
-    Piece,
-    Tensor,
-}
-
-/// Thousandths of the capacity that the selection leaves free.
-pub(super) const HEADROOMS: [i64; 6] = [0, 20, 50, 100, 150, 200];
 /// Bytes of one copy at most: long enough to hide the latency, short enough to free early.
 const COPY_BYTES: [u64; 2] = [8 << 20, 32 << 20];
 
 #[allow(clippy::cast_possible_truncation)]
 pub(super) const EVALUATIONS_MAX: u32 =
     (HEADROOMS.len() * COPY_BYTES.len()) as u32 * leads::EVALUATIONS_MAX + local::EVALUATIONS_MAX;
-
-/// What a schedule is made with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Recipe {
-    pub(super) pieces_max: u32,
-    pub(super) headroom: i64,
-    pub(super) lead: Option<Lead>,
-    pub(super) tweak: Option<Rc<Tweak>>,
-}
 
 /// A search, which knows what was good so far.
 #[derive(Clone, Debug)]
@@ -129,25 +109,6 @@ impl Search {
         cuts.dedup();
         cuts
     }
-}
-
-/// For each gap, how many pieces leave in it.
-pub(super) fn selected(task: Task<'_>, granule: Granule, recipe: &Recipe) -> Vec<u32> {
-    let room = task.capacity * (1000 - recipe.headroom) / 1000;
-    let mut target = vec![room; task.pages.live.len()];
-    let mut most: &[u32] = &[];
-    if let Some(tweak) = &recipe.tweak {
-        let asked = target.iter_mut().zip(&tweak.asked);
-        asked.for_each(|(target, asked)| *target -= asked);
-        most = &tweak.most;
-    }
-    let aim = Aim {
-        live: &task.pages.live,
-        target: &target,
-        most,
-        whole: granule == Granule::Tensor,
-    };
-    select(task.graph, aim)
 }
 
 /// All of some choices, or only the first.

@@ -49,6 +49,7 @@ mod replayable;
 mod skeleton;
 mod source;
 mod subset;
+mod totals;
 mod write;
 
 pub use builder::{Builder, OpSpec};

@@ -150,7 +150,7 @@ pub struct LargestOp<'a> {
 pub struct Trace {
     pub(super) tables: Tables,
     pub(super) digest: [u8; 32],
-    pub(super) totals: super::replay::Totals,
+    pub(super) totals: super::totals::Totals,
 }
 
 impl Trace {

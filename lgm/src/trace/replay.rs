@@ -7,16 +7,7 @@ use vtensor::{Bytes, limits};
 
 use super::TraceError;
 use super::model::{List, Tables};
-
-/// Sums over a trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Totals {
-    pub(super) peak: Bytes,
-    pub(super) peak_op: usize,
-    pub(super) persistent: Bytes,
-    pub(super) largest: Bytes,
-    pub(super) largest_op: usize,
-}
+use super::totals::Totals;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Life {
