@@ -7,8 +7,6 @@
 use core::ffi::c_int;
 use std::sync::Once;
 
-use crate::handle;
-
 type Handler = Option<unsafe extern "C" fn()>;
 
 unsafe extern "C" {
@@ -16,17 +14,16 @@ unsafe extern "C" {
     fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
 }
 
-/// Looks after children from now on. Without memory for that, they are on their own.
-pub(crate) fn watch() {
+/// Lets every child do something from now on, the first time that it is asked for. Without memory
+/// for that, they are on their own.
+///
+/// # Safety
+/// `in_child` does only what may be done in a child: it allocates nothing and takes no lock.
+pub(crate) unsafe fn watch(in_child: unsafe extern "C" fn()) {
     static WATCHING: Once = Once::new();
     WATCHING.call_once(|| {
-        // SAFETY: the function is there for ever (the library is never unloaded), and does what
-        // may be done in a child: it allocates nothing and takes no lock.
+        // SAFETY: the function is there for ever (the library is never unloaded); the caller
+        // vouches for what it does.
         let _ = unsafe { pthread_atfork(None, None, Some(in_child)) };
     });
-}
-
-unsafe extern "C" fn in_child() {
-    // SAFETY: a child has one thread, which is here.
-    unsafe { handle::disown() };
 }

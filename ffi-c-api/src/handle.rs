@@ -16,8 +16,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::fork;
 use crate::guard::failure;
+use crate::held::Held;
 use crate::log::Scope;
-use crate::runtime::Held;
 use crate::slot::{Entered, Refusal, Slot, UNUSED};
 use crate::status::{
     Status, VT_ERROR_BUSY, VT_ERROR_FAILED, VT_ERROR_INVALID_ARGUMENT, VT_ERROR_NOT_FOUND,
@@ -64,19 +64,17 @@ fn parts(handle: *const VtRuntime) -> Option<(&'static Row, u32)> {
 }
 
 /// Takes no runtime for this process's own any more, and gives nothing back.
-///
-/// # Safety
-/// This thread is the only one of the process.
-pub(crate) unsafe fn disown() {
+unsafe extern "C" fn disown() {
     for row in &ROWS {
-        // SAFETY: the caller's promise is passed on unchanged.
+        // SAFETY: a child has one thread, which is here.
         unsafe { row.slot.disown() };
     }
 }
 
 /// Gives a new runtime a handle.
 pub(crate) fn insert(held: Box<Held>) -> Result<*mut VtRuntime, Status> {
-    fork::watch();
+    // SAFETY: it overwrites words of the rows, and nothing else.
+    unsafe { fork::watch(disown) };
     let phase = held.phase();
     for (index, row) in ROWS.iter().enumerate() {
         if let Some(mut entered) = row.slot.claim() {
@@ -192,10 +190,8 @@ mod tests {
     use super::*;
     use crate::config::vt_config_init_sized;
     use crate::guard::guard_status;
-    use crate::runtime::{
-        VT_PHASE_FAILED, VT_PHASE_RECORDING, vt_runtime_create, vt_runtime_destroy,
-        vt_runtime_phase, vt_sync,
-    };
+    use crate::held::{VT_PHASE_FAILED, VT_PHASE_RECORDING};
+    use crate::runtime::{vt_runtime_create, vt_runtime_destroy, vt_runtime_phase, vt_sync};
     use crate::status::{VT_ERROR_INTERNAL, VT_OK};
 
     fn runtime() -> *mut VtRuntime {

@@ -7,7 +7,7 @@
 //! | [`status`], [`last_error`] | the status codes; this thread's detail of the last failure |
 //! | [`explain`] | both, for C |
 //! | [`guard`] | the wall that no panic crosses |
-//! | [`handle`], `slot`, `sync` | what a `vt_runtime *` is, and who may use it |
+//! | [`handle`], [`held`], `slot`, `sync` | what a `vt_runtime *` is, and who may use it |
 //! | `extensible`, `arguments` | structs that can grow; pointers and texts of the caller |
 //! | `refusal` | what an error of the runtime is in C |
 //! | [`version`], [`bytes`] | the version as a number; amounts of memory as text |
@@ -37,6 +37,7 @@ mod extensible;
 mod fork;
 pub mod guard;
 pub mod handle;
+pub mod held;
 pub mod iteration;
 pub mod last_error;
 pub mod log;

@@ -15,9 +15,9 @@ use vtensor::limits;
 use crate::arguments::{invalid, text};
 use crate::guard::{failure, guard_status};
 use crate::handle::{self, VtRuntime};
+use crate::held::Held;
 use crate::output::store;
 use crate::refusal::refusal;
-use crate::runtime::Held;
 use crate::status::{Status, VT_ERROR_ORDER, VT_ERROR_PLAN, VT_ERROR_SYSTEM};
 
 /// The kind of iteration that a call without a key is about.

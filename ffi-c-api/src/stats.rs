@@ -10,7 +10,7 @@ use crate::arguments::not_null;
 use crate::extensible::{self, Extensible};
 use crate::guard::{failure, guard_status};
 use crate::handle::{self, VtRuntime};
-use crate::runtime::Held;
+use crate::held::Held;
 use crate::status::{Status, VT_ERROR_BUFFER};
 
 /// `vt_stats`: numbers since the runtime was created.
