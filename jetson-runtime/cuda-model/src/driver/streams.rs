@@ -155,14 +155,12 @@ impl Driver {
         };
         let keys: Vec<u64> = self.lanes.keys().copied().filter(others).collect();
         for other in keys {
-            let (stream, line) = (
-                Arc::clone(&self.lanes[&other].stream),
-                self.lanes[&other].line,
-            );
-            let count = stream.pushed();
-            self.order.wait_for_line(self.lanes[&key].line, line);
+            let lane = &self.lanes[&other];
+            let count = lane.stream.pushed();
+            let progress = Arc::clone(lane.stream.progress());
+            self.order.wait_for_line(self.lanes[&key].line, lane.line);
             if count > 0 {
-                let command = Command::Join(stream, count);
+                let command = Command::Join(progress, count);
                 self.push(
                     key,
                     Queued {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::hardware::Hardware;
 use super::link::{Direction, sleep_until};
+use super::progress::Progress;
 use super::record::Record;
-use super::stream::Stream;
 use crate::kernel::Launch;
 use crate::memory::bytes;
 use crate::space::Place;
@@ -35,7 +35,7 @@ pub(crate) enum Command {
     /// Waits for a record of another stream.
     Wait(Arc<Record>),
     /// Waits until another stream has done so many commands (the default stream's implicit order).
-    Join(Arc<Stream>, u64),
+    Join(Arc<Progress>, u64),
 }
 
 /// A command, and whether it fails instead of doing anything.
@@ -56,7 +56,7 @@ impl Queued {
             // Order is kept on a lost device too: whoever waits is let through, and told.
             Command::Record(record) => record.complete(),
             Command::Wait(record) => record.wait(),
-            Command::Join(stream, count) => stream.wait_for(count),
+            Command::Join(progress, count) => progress.wait_for(count),
             _ if dead => (),
             Command::Copy { from, to, over } => copy(&from, &to, over, hardware),
             Command::Upload { bytes, to } => {

@@ -7,6 +7,7 @@
 //! | `failure` | what asynchronous work reports to later calls |
 //! | `link` | copy engines: bandwidth, latency, one copy at a time in each direction |
 //! | `hardware` | what all streams share |
+//! | `progress` | how far a stream is |
 //! | `stream` | a queue and the thread that works it off |
 //!
 //! Guarantees: a stream does its commands in order; a wait for a record, or for another stream's
@@ -16,5 +17,6 @@ pub(crate) mod command;
 pub(crate) mod failure;
 pub(crate) mod hardware;
 pub(crate) mod link;
+pub(crate) mod progress;
 pub(crate) mod record;
 pub(crate) mod stream;

@@ -11,12 +11,12 @@ use nix::sys::prctl::set_timerslack;
 
 use super::command::Queued;
 use super::hardware::Hardware;
+use super::progress::Progress;
 
 #[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<Queued>,
     pushed: u64,
-    done: u64,
     closed: bool,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Stream {
     number: u32,
     queue: Mutex<Queue>,
     pushed: Condvar,
-    advanced: Condvar,
+    progress: Arc<Progress>,
 }
 
 impl Stream {
@@ -39,7 +39,7 @@ impl Stream {
             number,
             queue: Mutex::default(),
             pushed: Condvar::new(),
-            advanced: Condvar::new(),
+            progress: Arc::default(),
         });
         let shared = Arc::clone(&stream);
         let thread = thread::Builder::new()
@@ -59,13 +59,11 @@ impl Stream {
         let mut queue = self.lock();
         loop {
             if let Some(command) = queue.waiting.pop_front() {
-                let number = queue.done;
                 drop(queue);
-                hardware.jitter(self.number, number);
+                hardware.jitter(self.number, self.progress.done());
                 command.execute(hardware);
+                self.progress.advance();
                 queue = self.lock();
-                queue.done += 1;
-                self.advanced.notify_all();
             } else if queue.closed {
                 return;
             } else {
@@ -93,19 +91,17 @@ impl Stream {
 
     /// Whether all that was enqueued is done.
     pub(crate) fn idle(&self) -> bool {
-        let queue = self.lock();
-        queue.done == queue.pushed
+        self.progress.done() == self.pushed()
     }
 
     /// Blocks until so many commands are done.
     pub(crate) fn wait_for(&self, count: u64) {
-        let mut queue = self.lock();
-        while queue.done < count {
-            queue = self
-                .advanced
-                .wait(queue)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
+        self.progress.wait_for(count);
+    }
+
+    /// What others wait for.
+    pub(crate) fn progress(&self) -> &Arc<Progress> {
+        &self.progress
     }
 
     /// Lets the thread end when it has done what it was given.
