@@ -93,30 +93,27 @@ fn fixed_tensors_have_one_place_and_others_move_around_them() {
 }
 
 #[test]
-fn a_real_step_with_fixed_addresses_only_takes_few_more_pages() {
+fn a_real_step_with_fixed_addresses_only_is_hardly_slower() {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../traces/unet_256_b8_adam.json.gz"
+        "/../traces/resnet50_b32_sgdm.json.gz"
     );
     let step = trace::read(File::open(path).expect("it comes with the workspace"));
     let step = step.expect("a sound trace");
     let profiles = Profiles::builtin();
     let profile = profiles.get("rtx3060").expect("built in");
     let mut skeleton = step.skeleton("rtx3060").expect("it has durations");
+    let budget = step.peak_bytes().0 / 2;
+    let movable = planned(&skeleton, profile, budget, Policy::Vtensor).expect("it has a plan");
     fix(&mut skeleton, WHICH[0].1);
-    let request = Request {
-        skeleton: &skeleton,
-        profile,
-        budget: Bytes(step.peak_bytes().0 / 2),
-        policy: Policy::Vtensor,
-        methods: Methods::Swap,
-        page: None,
-        trace_digest: [0; 32],
-        model: "",
-    };
-    let planned = plan(&request).expect("it has a plan");
-    verify(&skeleton, &planned.plan.program).expect("the plan holds");
-    assert!(planned.page_overhead <= 1.15, "{}", planned.page_overhead);
+    let fixed = planned(&skeleton, profile, budget, Policy::Vtensor).expect("it has a plan");
+    verify(&skeleton, &fixed.plan.program).expect("the plan holds");
+    assert!(fixed.page_overhead <= 1.15, "{}", fixed.page_overhead);
+    // It waits for copies, as the other does: 1.03 times as long in all when this was written.
+    let compute_ns = skeleton.compute_ns();
+    assert!(movable.timeline.iteration_ns > compute_ns / 100 * 120);
+    let over = fixed.timeline.iteration_ns as f64 / movable.timeline.iteration_ns as f64;
+    assert!(over <= 1.06, "{over}");
 }
 
 #[test]

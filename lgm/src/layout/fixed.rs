@@ -12,7 +12,7 @@ use std::rc::Rc;
 use super::preference::Preference;
 use super::stays::{AWAY, Claimant, Stays};
 use super::{Effort, Ground, Layout, below, quiet_steps};
-use crate::graph::Graph;
+use crate::graph::{Graph, Holding};
 use crate::moves::Move;
 use crate::queues::Pages;
 use crate::schedule::Schedule;
@@ -27,7 +27,7 @@ impl<'a> Ground<'a> {
         effort: &mut Effort,
     ) -> Option<Layout<'a>> {
         let mut found = None;
-        if self.has(false) {
+        if has_movable(self.graph) {
             // What may move suits a schedule best with pages that follow from it.
             found = self.fastest(schedule, (pages, below_ns), effort);
         }
@@ -46,11 +46,11 @@ impl<'a> Ground<'a> {
         effort: &mut Effort,
     ) -> Option<Layout<'a>> {
         let counted = Pages::of(self.graph);
-        let timed = |moves| {
+        let scheduled = |moves| {
             let made = Schedule::new(self.graph, &counted, moves, pages.into(), self.link);
             made.ok().map(Rc::new)
         };
-        let late = timed(on_demand(self.graph, &schedule.moves))?;
+        let late = scheduled(on_demand(self.graph, &schedule.moves))?;
         let mut best: Option<Layout<'a>> = None;
         for cut in quiet_steps(self.graph, &late) {
             let mut stays = Stays::new(self.graph, &late, cut);
@@ -62,14 +62,16 @@ impl<'a> Ground<'a> {
                 let Some(page_of) = self.coloured(&stays, (pages, preference), effort) else {
                     continue;
                 };
-                let earliest = earliest(&stays, &page_of, pages);
                 // As wished, where the pages allow that; and whenever they do.
-                let wished = |(early, m): (&Move, &Move)| Move {
-                    back: early.back.max(m.back),
-                    ..*early
+                let soonest = soonest(&stays, &page_of, pages);
+                let wished = |(soonest, m): (&Move, &Move)| Move {
+                    back: soonest.back.max(m.back),
+                    ..*soonest
                 };
-                let as_wished = earliest.iter().zip(&schedule.moves).map(wished).collect();
-                for early in [as_wished, earliest].into_iter().filter_map(timed) {
+                let as_wished = soonest.iter().zip(&schedule.moves).map(wished).collect();
+                let mut ways = vec![as_wished, soonest];
+                ways.dedup();
+                for early in ways.into_iter().filter_map(scheduled) {
                     let now = Stays::new(self.graph, &early, cut);
                     let page_of = same_pages(&stays, &page_of, &now);
                     let below_ns = below(best.as_ref(), below_ns);
@@ -82,6 +84,12 @@ impl<'a> Ground<'a> {
         }
         best
     }
+}
+
+/// Whether there are tensors on pages whose address may change.
+pub(crate) fn has_movable(graph: &Graph<'_>) -> bool {
+    let mut nodes = graph.held(Holding::Paged);
+    nodes.any(|(_, node)| !node.fixed)
 }
 
 /// Moves whose copies in arrive when they are needed, if they have fixed addresses.
@@ -107,7 +115,7 @@ fn wish(stays: &mut Stays<'_>, moves: &[Move]) {
 }
 
 /// The moves, with copies in to fixed addresses that begin as soon as their pages are free.
-fn earliest(stays: &Stays<'_>, page_of: &[u32], pages: u32) -> Vec<Move> {
+fn soonest(stays: &Stays<'_>, page_of: &[u32], pages: u32) -> Vec<Move> {
     let mut moves = stays.schedule.moves.clone();
     let ins = &stays.schedule.queues.ins;
     let mut free_steps = vec![u32::MAX; ins.len()];

@@ -5,7 +5,7 @@
 //! have one page, and for a chain the pages that are free whenever it needs them.
 //!
 //! Method: heads first, since each needs a page of its own at the cut: those that stay for good,
-//! then those whose next claim comes last. Then fixed pieces in the order of their first claims.
+//! then those whose next claim comes last. Then fixed pieces, those that stay longest first.
 //! For those it is colouring with several intervals at once, for which no bound holds: pages come
 //! first on which nobody is later than wished, then those that cost nobody a wait, then those that
 //! were left last. Whoever finds none is tried earlier in the next round (see `colouring`).
@@ -75,7 +75,8 @@ pub(super) fn chains(stays: &Stays<'_>, order: Preference) -> Vec<Chain> {
     let same = |&a: &StayId, &b: &StayId| {
         let (one, next) = (&all[a as usize], &all[b as usize]);
         b == a + 1
-            && (one.claim, one.until, one.label) == (next.claim, next.until, next.label)
+            && (one.claim, one.wish, one.until) == (next.claim, next.wish, next.until)
+            && one.label == next.label
             && one.fixed == next.fixed
     };
     let follows = |a: &Vec<StayId>, b: &Vec<StayId>| {
@@ -118,8 +119,8 @@ pub(super) fn chains(stays: &Stays<'_>, order: Preference) -> Vec<Chain> {
 }
 
 impl Occupancy<'_> {
-    /// Pages that are free whenever a chain needs them, as runs; `None` if there are too few.
-    /// `late` prefers those that were left last, otherwise the first come first.
+    /// Pages that are free whenever a chain needs them, as runs; `None` if there are too few. Of
+    /// those that suit it alike, those that were left last come first, or simply the first.
     pub(super) fn runs_for(&self, chain: &Chain, order: Preference) -> Option<Vec<(u32, u32)>> {
         let mut fitting: Vec<_> = self
             .unchained(&chain.times)

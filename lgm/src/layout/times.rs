@@ -1,15 +1,15 @@
 //! Times: sets of positions on the opened circle, and whether two of them meet.
 //!
 //! Whoever looks for a page that is free at several times looks at all pages, and most of them are
-//! taken at one of those times. To find that out costs a few words.
+//! taken at one of those times. To find that out costs a few words: those in which the times lie.
 
 use core::ops::Range;
 
 use super::stays::Position;
 
-/// A set of positions.
+/// A set of positions: the words that are not zero, with their rows.
 #[derive(Clone, Debug)]
-pub(super) struct Times(Vec<u64>);
+pub(super) struct Times(Vec<(usize, u64)>);
 
 /// Sets of positions, by number.
 #[derive(Clone, Debug)]
@@ -31,7 +31,8 @@ impl Times {
                 at += count;
             }
         }
-        Self(words)
+        let words = words.into_iter().enumerate();
+        Self(words.filter(|&(_, word)| word != 0).collect())
     }
 }
 
@@ -55,17 +56,13 @@ impl Table {
     /// Adds positions to a set.
     pub(super) fn add(&mut self, number: u32, times: &Times) {
         let own = &mut self.words[number as usize * self.words_each..][..self.words_each];
-        own.iter_mut()
-            .zip(&times.0)
-            .for_each(|(own, other)| *own |= other);
+        times.0.iter().for_each(|&(row, word)| own[row] |= word);
     }
 
     /// Whether a set has none of some positions.
     pub(super) fn is_free_of(&self, number: u32, times: &Times) -> bool {
         let own = &self.words[number as usize * self.words_each..][..self.words_each];
-        own.iter()
-            .zip(&times.0)
-            .all(|(own, other)| own & other == 0)
+        times.0.iter().all(|&(row, word)| own[row] & word == 0)
     }
 }
 
