@@ -257,3 +257,20 @@ fn faults_planted_in_real_plans_are_seen() {
     }
     assert!(seen.len() >= 20, "{} kinds of faults", seen.len());
 }
+
+#[test]
+fn a_step_whose_ops_use_no_memory_is_refused() {
+    let document = r#"{"header": {"schema": 1, "model": "m", "batch": 1, "optimizer": "none"},
+        "tensors": [{"id": 0, "bytes": 3145728, "kind": "param", "persistent": true}],
+        "ops": [{"name": "wait", "ph": "fwd", "reads": [], "writes": [], "allocs": [],
+                 "frees": [], "dur_us": {"a": 1}}]}"#;
+    let skeleton = trace::read(document.as_bytes())
+        .expect("sound")
+        .skeleton("a")
+        .expect("it has durations");
+    let profiles = Profiles::builtin();
+    let profile = profiles.get("rtx3060").expect("built in");
+    let refused = planned(&skeleton, profile, 3 << 20, Policy::Vtensor);
+    let error = refused.expect_err("there is nothing to plan").to_string();
+    assert!(error.contains("nothing to plan"), "{error}");
+}

@@ -112,6 +112,10 @@ pub fn plan_with(request: &Request<'_>, tricks: Tricks) -> Result<Planned, PlanE
         Methods::Recompute => mixed::recompute(request, page, tricks)?,
         Methods::Both => mixed::both(request, page, tricks)?,
     };
+    if found.program.arena_pages == 0 {
+        let nothing = "no op uses memory, so there is nothing to plan";
+        return Err(PlanError::Skeleton(nothing.into()));
+    }
     Ok(finish(request, found, script))
 }
 
