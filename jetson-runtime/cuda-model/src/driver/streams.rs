@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use super::{Driver, new_handle};
 use crate::check::{Clock, Conflict, Line, Mode};
 use crate::engine::command::{Command, Queued};
+use crate::engine::progress::Progress;
 use crate::engine::record::Record;
 use crate::engine::stream::Stream;
 use crate::space::Part;
@@ -32,7 +33,7 @@ pub(super) struct Lane {
 /// What the host waits for, and what it knows then.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    streams: Vec<(Arc<Stream>, u64)>,
+    streams: Vec<(Arc<Progress>, u64)>,
     record: Option<Arc<Record>>,
     clock: Clock,
 }
@@ -53,8 +54,8 @@ impl Pending {
 
     /// Blocks until it has come. Called without the driver's lock.
     pub(crate) fn wait(self) -> Seen {
-        for (stream, count) in self.streams {
-            stream.wait_for(count);
+        for (progress, count) in self.streams {
+            progress.wait_for(count);
         }
         if let Some(record) = self.record {
             record.wait();
@@ -226,8 +227,8 @@ impl Driver {
         let mut pending = self.lane_pending(&keys);
         pending.clock.join(&self.retired_clock);
         for lane in &self.retired {
-            let stream = Arc::clone(&lane.stream);
-            pending.streams.push((stream, lane.stream.pushed()));
+            let progress = Arc::clone(lane.stream.progress());
+            pending.streams.push((progress, lane.stream.pushed()));
         }
         Some(pending)
     }
@@ -238,7 +239,7 @@ impl Driver {
         for key in keys {
             let lane = &self.lanes[key];
             clock.join(self.order.clock(lane.line));
-            streams.push((Arc::clone(&lane.stream), lane.stream.pushed()));
+            streams.push((Arc::clone(lane.stream.progress()), lane.stream.pushed()));
         }
         Pending {
             streams,
@@ -265,7 +266,7 @@ impl Driver {
     /// protects the model, not the program.
     pub(super) fn drain(&self) {
         for lane in self.lanes.values().chain(&self.retired) {
-            lane.stream.wait_for(lane.stream.pushed());
+            lane.stream.progress().wait_for(lane.stream.pushed());
         }
     }
 

@@ -26,7 +26,7 @@ impl Progress {
     }
 
     /// Blocks until so many commands are done.
-    pub(super) fn wait_for(&self, count: u64) {
+    pub(crate) fn wait_for(&self, count: u64) {
         let behind = |done: &mut u64| *done < count;
         let waited = self.advanced.wait_while(self.lock(), behind);
         drop(waited.unwrap_or_else(PoisonError::into_inner));

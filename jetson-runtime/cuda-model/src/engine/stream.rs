@@ -94,11 +94,6 @@ impl Stream {
         self.progress.done() == self.pushed()
     }
 
-    /// Blocks until so many commands are done.
-    pub(crate) fn wait_for(&self, count: u64) {
-        self.progress.wait_for(count);
-    }
-
     /// What others wait for.
     pub(crate) fn progress(&self) -> &Arc<Progress> {
         &self.progress
