@@ -184,6 +184,16 @@ impl<'a> Graph<'a> {
         &self.nodes[tensor.index()]
     }
 
+    /// Whether a tensor on pages has an address that may never change.
+    pub(crate) fn has_fixed(&self) -> bool {
+        self.held(Holding::Paged).any(|(_, node)| node.fixed)
+    }
+
+    /// Whether a tensor on pages has an address that may change.
+    pub(crate) fn has_movable(&self) -> bool {
+        self.held(Holding::Paged).any(|(_, node)| !node.fixed)
+    }
+
     /// All tensors that are held in one way.
     pub fn held(&self, holding: Holding) -> impl Iterator<Item = (TensorId, &Node)> {
         let all = self.nodes.iter().enumerate();

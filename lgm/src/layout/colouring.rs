@@ -49,7 +49,7 @@ pub(super) fn colour(
     effort: &mut Effort,
 ) -> Option<Vec<u32>> {
     let mut colouring = Colouring {
-        pages: Occupancy::new(&stays.all, pages, stays.positions()),
+        pages: Occupancy::new(&stays.all, pages, stays.compared()),
         effort,
         choice,
         known: [i64::MIN; 2],
@@ -79,7 +79,7 @@ impl Colouring<'_> {
             }
             let earlier = heads + (failed - heads) / 2;
             chains[earlier..=failed].rotate_right(1);
-            self.pages = Occupancy::new(self.pages.stays, pages, stays.positions());
+            self.pages = Occupancy::new(self.pages.stays, pages, stays.compared());
         }
         None
     }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use super::preference::Preference;
 use super::stays::{AWAY, Claimant, Stays};
 use super::{Effort, Ground, Layout, below, quiet_steps};
-use crate::graph::{Graph, Holding};
+use crate::graph::Graph;
 use crate::moves::Move;
 use crate::queues::Pages;
 use crate::schedule::Schedule;
@@ -27,13 +27,14 @@ impl<'a> Ground<'a> {
         effort: &mut Effort,
     ) -> Option<Layout<'a>> {
         let mut found = None;
-        if has_movable(self.graph) {
+        if self.graph.has_movable() {
             // What may move suits a schedule best with pages that follow from it.
             found = self.fastest(schedule, (pages, below_ns), effort);
         }
         if !self.is_good(found.as_ref(), schedule) {
             let below_ns = below(found.as_ref(), below_ns);
-            found = (self.pages_first(schedule, (pages, below_ns), effort)).or(found);
+            let first = self.pages_first(schedule, (pages, below_ns), effort);
+            found = first.or(found);
         }
         Some(self.shrunk(found?))
     }
@@ -84,12 +85,6 @@ impl<'a> Ground<'a> {
         }
         best
     }
-}
-
-/// Whether there are tensors on pages whose address may change.
-pub(crate) fn has_movable(graph: &Graph<'_>) -> bool {
-    let mut nodes = graph.held(Holding::Paged);
-    nodes.any(|(_, node)| !node.fixed)
 }
 
 /// Moves whose copies in arrive when they are needed, if they have fixed addresses.

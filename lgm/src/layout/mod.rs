@@ -30,7 +30,6 @@ use std::rc::Rc;
 use vtensor::StepRange;
 
 use self::colouring::{Choice, colour};
-pub(crate) use self::fixed::has_movable;
 use self::preference::Preference;
 use self::stays::absent_before;
 pub(crate) use self::stays::{AWAY, Stays};
@@ -96,7 +95,7 @@ pub fn layout<'a>(
         return None;
     }
     let schedule = Rc::new(schedule.clone());
-    if ground.has_fixed() {
+    if ground.graph.has_fixed() {
         return ground.with_fixed(&schedule, (most, below_ns), effort);
     }
     // As few pages as will do: more are taken only where they save time.
@@ -126,12 +125,6 @@ pub struct Ground<'a> {
 }
 
 impl<'a> Ground<'a> {
-    /// Whether there are addresses that may never change.
-    fn has_fixed(&self) -> bool {
-        let mut nodes = self.graph.held(Holding::Paged);
-        nodes.any(|(_, node)| node.fixed)
-    }
-
     /// The fastest layout on so many pages, or the first that is good.
     fn fastest(
         &self,

@@ -82,10 +82,10 @@ pub(super) fn chains(stays: &Stays<'_>, order: Preference) -> Vec<Chain> {
     let follows = |a: &Vec<StayId>, b: &Vec<StayId>| {
         a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
     };
-    let end = stays.positions();
+    let (end, compared) = (stays.positions(), stays.compared());
     let times = |chain: &[StayId]| {
         let stays = chain.iter().map(|&id| &all[id as usize]);
-        Times::of(stays.map(|stay| stay.claim..stay.until), end)
+        Times::of(stays.map(|stay| stay.claim..stay.until), compared)
     };
     let mut chains: Vec<Chain> = single
         .chunk_by(follows)

@@ -123,6 +123,15 @@ impl<'a> Stays<'a> {
         2 * self.graph.steps()
     }
 
+    /// The end of the positions at which chains are compared: there is nothing to compare where no
+    /// address is fixed.
+    pub(crate) fn compared(&self) -> Position {
+        if self.fixed.is_empty() {
+            return 0;
+        }
+        self.positions()
+    }
+
     /// The rows of a tensor's moves.
     pub(crate) fn rows_of(&self, tensor: TensorId) -> &[usize] {
         &self.by_tensor[tensor.index()]

@@ -161,7 +161,7 @@ impl<'a> Stand<'a> {
             (row, schedules.unwrap_or_default())
         });
         let mut schedules = schedules.peekable();
-        let as_fast = match layout::has_movable(self.graph) {
+        let as_fast = match self.graph.has_movable() {
             true => AS_FAST,
             false => AS_FAST_FIXED,
         };

@@ -15,6 +15,7 @@ pub(super) enum Granule {
 
 /// Thousandths of the capacity that the selection leaves free.
 pub(super) const HEADROOMS: [i64; 6] = [0, 20, 50, 100, 150, 200];
+
 /// What a schedule is made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Recipe {
