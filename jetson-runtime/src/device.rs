@@ -26,7 +26,7 @@ use tracing::warn;
 
 use crate::cuda::probe::{Gpu, Probe};
 use crate::settings::read_at_most;
-use crate::storage::StorageOptions;
+use crate::storage::{StorageOptions, Tuning};
 use crate::system::System;
 
 pub use gpu::{KnownGpu, Source};
@@ -158,15 +158,15 @@ impl DeviceProfile {
         Ok(found)
     }
 
-    /// The link of a folder and the request to use, if a way to its file system was measured that
-    /// has these options.
+    /// The link of a folder and what suits it, if a way to its file system was measured that has
+    /// these options.
     #[must_use]
-    pub fn link(&self, folder: &Path, options: &StorageOptions) -> Option<(Link, u32)> {
+    pub fn link(&self, folder: &Path, options: &StorageOptions) -> Option<(Link, Tuning)> {
         let file_system = fs::metadata(folder).ok()?.dev();
         let serves = |way: &&MeasuredWay| way.serves(file_system, options);
         // A profile begins with the way that the runtime takes if it may.
         let way = self.storage.iter().find(serves)?;
-        Some((link_of(way.bps, way.latency_ns), way.request()))
+        Some((link_of(way.bps, way.latency_ns), way.tuning()))
     }
 }
 
@@ -192,6 +192,7 @@ mod tests {
             bps: [bps, 2.0 * bps],
             latency_ns: [3000, 4000],
             request_bytes: 256 << 10,
+            sealers: 1,
             raw_bps: [bps; 2],
             over_raw: [1.0; 2],
             busy: [0.5; 2],
@@ -243,6 +244,13 @@ mod tests {
         );
         assert_eq!(
             out(StorageOptions {
+                sealers: Some(0),
+                ..default
+            }),
+            None
+        );
+        assert_eq!(
+            out(StorageOptions {
                 request_bytes: Some(4096),
                 ..default
             }),
@@ -253,8 +261,8 @@ mod tests {
             ..checked
         };
         assert_eq!(out(both), None, "it was not measured");
-        let (link, request_bytes) = read.link(&disk(), &default).unwrap();
-        assert_eq!(request_bytes, 256 << 10);
+        let (link, tuning) = read.link(&disk(), &default).unwrap();
+        assert_eq!((tuning.request_bytes, tuning.sealers), (256 << 10, 1));
         assert_eq!(
             (link.in_bps, link.copy_latency_ns, link.duplex),
             (2e9, 4000, false)

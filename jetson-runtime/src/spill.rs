@@ -21,7 +21,7 @@ use crate::scale::to_usize;
 use crate::storage::{BlockCopy, Channel, Seals, SpillFile, StorageOptions, TransferError};
 
 /// Requests in flight for the application between iterations, which is not in a hurry: fewer take
-/// less memory.
+/// less memory, as does sealing alone.
 const DEPTH_AT_REST: u32 = 2;
 
 /// Where pieces go.
@@ -89,6 +89,7 @@ impl Storage {
         if rest.is_none() {
             let options = StorageOptions {
                 depth: self.options.depth.min(DEPTH_AT_REST),
+                sealers: Some(0),
                 ..self.options
             };
             let channel = Channel::new(&self.file, &self.seals, &options);

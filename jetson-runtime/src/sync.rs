@@ -1,8 +1,9 @@
 //! What the threads of a program speak by: atomics, a fence, and a word to sleep on.
 //!
-//! In: nothing of this crate. Out: what [`waiting`](crate::waiting) and
-//! [`counters`](crate::counters) are written in. `jetson-runtime/orders` compiles those two files
-//! with a `sync` of its own, and so runs them in every order that the memory model allows.
+//! In: nothing of this crate. Out: what [`waiting`](crate::waiting),
+//! [`counters`](crate::counters) and [`shares`](crate::shares) are written in.
+//! `jetson-runtime/orders` compiles those files with a `sync` of its own, and so runs them in every
+//! order that the memory model allows.
 
 pub(crate) use std::hint::spin_loop;
 use std::ops::Deref;

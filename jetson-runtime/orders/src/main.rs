@@ -1,6 +1,7 @@
-//! Runs how application and engines speak (`jetson-runtime/src/{counters,waiting}.rs`), and how
-//! threads share the handle of a runtime (`ffi-c-api/src/slot.rs`), the very files, in every order
-//! that the C11 memory model allows, as far as loom explores it.
+//! Runs how application and engines speak (`jetson-runtime/src/{counters,waiting}.rs`), how threads
+//! share what is to be sealed (`jetson-runtime/src/shares.rs`), and how they share the handle of a
+//! runtime (`ffi-c-api/src/slot.rs`), the very files, in every order that the C11 memory model
+//! allows, as far as loom explores it.
 //!
 //!     cargo run --manifest-path jetson-runtime/orders/Cargo.toml
 //!
@@ -33,19 +34,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 type Model = (&'static str, fn(), usize);
 
 /// What is planted: the name of the variant, one of its models, and what loom says of it.
-const PLANTED: [(&str, &str, &str); 4] = [
+const PLANTED: [(&str, &str, &str); 6] = [
     ("unfenced", "a waiter is woken", "deadlock"),
     ("relaxed", "bytes go out and come in", "Causality violation"),
     ("relaxed", "a failure is reported", "Causality violation"),
     ("relaxed", "a value is dropped once", "Causality violation"),
+    ("unfenced", "a mate is waited for", "deadlock"),
+    ("relaxed", "each share is made once", "Causality violation"),
 ];
 
 /// The models, with the files as a variant has them.
 fn models(variant: &str) -> Vec<Model> {
     match variant {
-        "unfenced" => unfenced::models::ALL.to_vec(),
-        "relaxed" => [&relaxed::models::ALL[..], &relaxed::slots::ALL].concat(),
-        _ => [&sound::models::ALL[..], &sound::slots::ALL].concat(),
+        "unfenced" => [&unfenced::models::ALL[..], &unfenced::shares_model::ALL].concat(),
+        "relaxed" => [
+            &relaxed::models::ALL[..],
+            &relaxed::slots::ALL,
+            &relaxed::shares_model::ALL,
+        ]
+        .concat(),
+        _ => [
+            &sound::models::ALL[..],
+            &sound::slots::ALL,
+            &sound::shares_model::ALL,
+        ]
+        .concat(),
     }
 }
 

@@ -7,6 +7,11 @@ mod counters;
 mod direction;
 #[path = "models.rs"]
 pub(crate) mod models;
+#[allow(dead_code, reason = "no mate waits in a model")]
+#[path = "../../src/shares.rs"]
+mod shares;
+#[path = "shares_model.rs"]
+pub(crate) mod shares_model;
 #[allow(dead_code, reason = "no model forks")]
 #[path = "../../../ffi-c-api/src/slot.rs"]
 mod slot;

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use lgm::profile::Link;
 use serde::{Deserialize, Serialize};
 
-use crate::storage::{Integrity, IoPath, REQUEST_BYTES, StorageOptions, StorageProbe};
+use crate::storage::{
+    Integrity, IoPath, REQUEST_BYTES, SEALERS_MAX, StorageOptions, StorageProbe, Tuning,
+};
 
 /// What no link is below or above, so that a strange measurement does no harm.
 pub(crate) const BPS: [f64; 2] = [1e6, 1e13];
@@ -29,6 +31,8 @@ pub struct MeasuredWay {
     pub request_bytes: u32,
     /// Requests in flight.
     pub depth: u32,
+    /// Threads that seal beside each engine.
+    pub sealers: u32,
     /// Bytes per second out and in.
     pub bps: [f64; 2],
     /// Nanoseconds of a copy of one block, out and in.
@@ -52,14 +56,18 @@ impl MeasuredWay {
             sealed: options.integrity == Integrity::Encrypt,
             request_bytes: probe.request_bytes,
             depth: options.depth,
+            sealers: probe.sealers,
             bps: probe.bps,
             latency_ns: probe.latency_ns,
         })
     }
 
-    /// The largest request, never one for which buffers would take more than is usual.
-    pub(super) fn request(&self) -> u32 {
-        self.request_bytes.min(REQUEST_BYTES)
+    /// What suits the folder; never a request for which buffers would take more than is usual.
+    pub(super) fn tuning(&self) -> Tuning {
+        Tuning {
+            request_bytes: self.request_bytes.min(REQUEST_BYTES),
+            sealers: self.sealers.min(SEALERS_MAX),
+        }
     }
 
     /// Whether a spill file with these options, on this file system, goes this way.
@@ -68,6 +76,7 @@ impl MeasuredWay {
             && self.sealed == (options.integrity == Integrity::Encrypt)
             && (options.request_bytes).is_none_or(|wanted| wanted == self.request_bytes)
             && self.depth == options.depth
+            && (options.sealers).is_none_or(|wanted| wanted == self.sealers)
             && match options.path {
                 IoPath::Auto => true,
                 IoPath::Uring => self.path == "io_uring",
@@ -103,11 +112,12 @@ mod tests {
             sealed: true,
             request_bytes,
             depth: 4,
+            sealers: 1,
             bps: [1e9; 2],
             latency_ns: [1; 2],
         };
         // Eight buffers of 4 GiB would be no measurement saved, but a program lost.
-        assert_eq!(way(u32::MAX).request(), REQUEST_BYTES);
-        assert_eq!(way(128 << 10).request(), 128 << 10);
+        assert_eq!(way(u32::MAX).tuning().request_bytes, REQUEST_BYTES);
+        assert_eq!(way(128 << 10).tuning().request_bytes, 128 << 10);
     }
 }

@@ -15,7 +15,7 @@ use crate::device::{BPS, DeviceProfile, link_of};
 use crate::error::RuntimeError;
 use crate::failure::Direction;
 use crate::spill::{Port, Spill, Tier};
-use crate::storage::{self, StorageOptions};
+use crate::storage::{self, StorageOptions, Tuning};
 
 /// A copy that is long enough to measure bandwidth by.
 const LARGE: usize = 4 << 20;
@@ -27,19 +27,19 @@ const ROUNDS: usize = 4;
 const PROBE_TIME: Duration = Duration::from_millis(400);
 
 /// The link of a configuration: given, or the throttle's, or the profile's, or measured. Where a
-/// disk was measured, also the request that suits it.
-pub(super) fn link(config: &Config) -> Result<(Link, Option<u32>), RuntimeError> {
+/// disk was measured, also what suits it.
+pub(super) fn link(config: &Config) -> Result<(Link, Option<Tuning>), RuntimeError> {
     match (config.link, config.throttle, &config.spill) {
         (Some(link), ..) => Ok((link, None)),
         (None, Some(throttle), _) => Ok((throttle.link(), None)),
         _ if config.budget.is_none() => Ok((NOTHING_MOVES, None)),
         (None, None, Spill::Ram) => Ok((memory()?, None)),
         (None, None, Spill::File(directory)) => {
-            let (link, request_bytes) = match of_profile(directory, config) {
+            let (link, tuning) = match of_profile(directory, config) {
                 Some(known) => known,
                 None => cached(directory, &config.storage)?,
             };
-            Ok((link, Some(request_bytes)))
+            Ok((link, Some(tuning)))
         }
     }
 }
@@ -53,7 +53,7 @@ pub(super) const NOTHING_MOVES: Link = Link {
 };
 
 /// A directory's link as it was found at boot.
-fn of_profile(directory: &Path, config: &Config) -> Option<(Link, u32)> {
+fn of_profile(directory: &Path, config: &Config) -> Option<(Link, Tuning)> {
     let path = config.profile.as_deref();
     let link = DeviceProfile::found(path)?.link(directory, &config.storage);
     match link {
@@ -64,8 +64,8 @@ fn of_profile(directory: &Path, config: &Config) -> Option<(Link, u32)> {
 }
 
 /// A directory's link, measured at its first use.
-fn cached(directory: &Path, options: &StorageOptions) -> Result<(Link, u32), RuntimeError> {
-    type Known = Vec<(PathBuf, StorageOptions, (Link, u32))>;
+fn cached(directory: &Path, options: &StorageOptions) -> Result<(Link, Tuning), RuntimeError> {
+    type Known = Vec<(PathBuf, StorageOptions, (Link, Tuning))>;
     static KNOWN: Mutex<Known> = Mutex::new(Vec::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let found = known
@@ -75,7 +75,7 @@ fn cached(directory: &Path, options: &StorageOptions) -> Result<(Link, u32), Run
         return Ok(*link);
     }
     let probe = storage::probe(directory, options, PROBE_TIME)?;
-    let link = (link_of(probe.bps, probe.latency_ns), probe.request_bytes);
+    let link = (link_of(probe.bps, probe.latency_ns), probe.tuning());
     known.push((directory.into(), *options, link));
     Ok(link)
 }
@@ -131,6 +131,7 @@ mod tests {
             bps: [1.25e15, 2e6],
             latency_ns: [7, 8],
             request_bytes: 256 << 10,
+            sealers: 2,
             raw_bps: [1.0; 2],
             over_raw: [1.0; 2],
             busy: [0.5; 2],
@@ -153,8 +154,9 @@ mod tests {
             found
         };
         // No disk is that fast, so it was not measured: it is the profile's, kept in bounds.
-        let (known, request_bytes) = found();
-        assert_eq!(request_bytes, Some(256 << 10));
+        let (known, tuning) = found();
+        let tuning = tuning.unwrap();
+        assert_eq!((tuning.request_bytes, tuning.sealers), (256 << 10, 2));
         assert_eq!(
             (known.out_bps, known.in_bps, known.copy_latency_ns),
             (1e13, 2e6, 8)

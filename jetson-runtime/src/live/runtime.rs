@@ -80,8 +80,8 @@ impl Runtime {
             }
         };
         let arena = Arc::new(arena);
-        let (link, request_bytes) = link(&config)?;
-        config.storage.request_bytes = config.storage.request_bytes.or(request_bytes);
+        let (link, tuning) = link(&config)?;
+        config.storage = tuning.map_or(config.storage, |tuning| config.storage.tuned(tuning));
         let garage = Garage::new(&config.spill, &config.storage, config.spill_bytes_max)?;
         let options = EngineOptions {
             duplex: link.duplex,

@@ -7,8 +7,6 @@
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use nix::errno::Errno;
-
 use super::BLOCK_BYTES;
 use super::buffers::Buffers;
 use super::disk::Disk;
@@ -16,6 +14,7 @@ use super::file::SpillFile;
 use super::open::open;
 use super::options::StorageOptions;
 use super::pipeline::{BlockCopy, Pipeline, TransferError};
+use super::sealer::Sealer;
 use super::seals::Seals;
 use crate::error::RuntimeError;
 use crate::scale::to_usize;
@@ -37,25 +36,20 @@ impl Channel {
         seals: &Arc<Seals>,
         options: &StorageOptions,
     ) -> Result<Self, RuntimeError> {
-        let depth = options.in_flight();
         let refused = RuntimeError::system("take buffers for the spill file");
-        let buffers = Buffers::new(options.buffers(), options.request()).map_err(&refused)?;
+        let buffers = Buffers::new(options.buffers(), options.request()).map_err(refused)?;
         let disk = open(file, options, &buffers)?;
-        Self::on(disk, buffers, depth, seals, file.bytes()).map_err(refused)
+        let refused = RuntimeError::system("start threads that seal the spill file");
+        let sealer = Sealer::new(seals, options.sealers()).map_err(refused)?;
+        Ok(Self::on(disk, buffers, sealer, file.bytes()))
     }
 
-    pub(super) fn on(
-        disk: Box<dyn Disk>,
-        buffers: Buffers,
-        depth: usize,
-        seals: &Arc<Seals>,
-        bytes: u64,
-    ) -> Result<Self, Errno> {
-        Ok(Self {
-            pipeline: Pipeline::new(disk, buffers, depth, seals)?,
-            seals: Arc::clone(seals),
+    pub(super) fn on(disk: Box<dyn Disk>, buffers: Buffers, sealer: Sealer, bytes: u64) -> Self {
+        Self {
+            seals: Arc::clone(sealer.seals()),
+            pipeline: Pipeline::new(disk, buffers, sealer),
             bytes,
-        })
+        }
     }
 
     /// Writes to a slot. It begins at a block; if the last block is not filled, the rest of it is

@@ -35,7 +35,11 @@ pub(super) trait Disk: Send {
     /// What makes the requests, for people.
     fn name(&self) -> &'static str;
 
-    /// Starts a request. It may end before this returns; its end is told by [`Self::finish`].
+    /// How many requests it takes on: more than are in flight if some may wait their turn there.
+    fn room(&self) -> usize;
+
+    /// Starts a request, for which there is room. It may end before this returns; its end is told
+    /// by [`Self::finish`].
     ///
     /// # Safety
     /// The buffer has so many bytes, and nobody touches it until the request has ended.

@@ -12,6 +12,7 @@
 //! | `options` | what an application may choose |
 //! | `file` | a file without a name, and its space |
 //! | `seals` | keeping contents private and noticing changes, block by block |
+//! | `sealer` | doing so with several cores |
 //! | `vault` | a key in memory that is never swapped or dumped |
 //! | `buffers` | aligned buffers between arena and disk |
 //! | `disk` | requests in flight; `plain` and `uring` make them, which `open` decides |
@@ -37,6 +38,7 @@ mod pipeline;
 mod plain;
 mod probe;
 mod raw;
+mod sealer;
 mod seals;
 #[cfg(test)]
 #[allow(clippy::cast_possible_truncation)]
@@ -46,7 +48,7 @@ mod vault;
 
 pub(crate) use channel::Channel;
 pub(crate) use file::SpillFile;
-pub use options::{Integrity, IoPath, REQUEST_BYTES, StorageOptions};
+pub use options::{Integrity, IoPath, REQUEST_BYTES, SEALERS_MAX, StorageOptions, Tuning};
 pub(crate) use pipeline::{BlockCopy, TransferError};
 pub use probe::{StorageProbe, probe};
 pub(crate) use seals::Seals;

@@ -22,7 +22,7 @@ pub(super) fn open(
             what: "open the spill file once more",
             errno: Errno::from_raw(error.raw_os_error().unwrap_or(0)),
         })?;
-        match Uring::new(copy, buffers) {
+        match Uring::new(copy, buffers, options.in_flight()) {
             Ok(uring) => return Ok(Box::new(uring)),
             Err(errno) if options.path == IoPath::Uring => {
                 let refused = RuntimeError::system("set up io_uring for the spill file");
@@ -31,7 +31,7 @@ pub(super) fn open(
             Err(_) => {}
         }
     }
-    let plain = Plain::new(&file.file, options.in_flight(), buffers.count());
+    let plain = Plain::new(&file.file, options.in_flight());
     let refused = RuntimeError::system("start threads for the spill file");
     Ok(Box::new(plain.map_err(refused)?))
 }

@@ -30,6 +30,18 @@ pub enum IoPath {
 /// The largest request where none is asked for.
 pub const REQUEST_BYTES: u32 = 512 << 10;
 
+/// Threads that seal beside an engine, at most.
+pub const SEALERS_MAX: u32 = 3;
+
+/// What was measured to suit a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// The largest request, in bytes.
+    pub request_bytes: u32,
+    /// Threads that seal and open beside each engine.
+    pub sealers: u32,
+}
+
 /// How a spill file is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StorageOptions {
@@ -42,6 +54,9 @@ pub struct StorageOptions {
     pub request_bytes: Option<u32>,
     /// Requests in flight for each engine, 1 to 64.
     pub depth: u32,
+    /// Threads that seal and open beside each engine, at most [`SEALERS_MAX`]. `None` is what was
+    /// measured to do, or none where nothing was measured.
+    pub sealers: Option<u32>,
     /// Accept a directory whose files are in memory. On a device with one memory that frees none.
     pub memory_backed: bool,
 }
@@ -52,6 +67,21 @@ impl StorageOptions {
     #[must_use]
     pub fn buffer_bytes(&self) -> u64 {
         (self.buffers() * self.request()) as u64
+    }
+
+    /// With what was measured, where nothing was asked for.
+    #[must_use]
+    pub(crate) fn tuned(self, tuning: Tuning) -> Self {
+        Self {
+            request_bytes: self.request_bytes.or(Some(tuning.request_bytes)),
+            sealers: self.sealers.or(Some(tuning.sealers)),
+            ..self
+        }
+    }
+
+    /// Threads that seal beside each engine.
+    pub(super) fn sealers(&self) -> usize {
+        self.sealers.unwrap_or(0).min(SEALERS_MAX) as usize
     }
 
     /// Buffers of a channel: while some are on their way, others are sealed or opened.
@@ -78,6 +108,7 @@ impl Default for StorageOptions {
             path: IoPath::Auto,
             request_bytes: None,
             depth: 4,
+            sealers: None,
             memory_backed: false,
         }
     }

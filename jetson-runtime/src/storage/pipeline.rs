@@ -12,7 +12,6 @@
 //! ends, no request is in flight any more.
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use heapless::Deque;
 use nix::errno::Errno;
@@ -20,7 +19,7 @@ use nix::errno::Errno;
 use super::BLOCK_BYTES;
 use super::buffers::Buffers;
 use super::disk::{Disk, Ended, Request};
-use super::seals::{SCRATCH_BYTES, Seals};
+use super::sealer::Sealer;
 
 /// Copies that are under way or announced, at most.
 const COPIES_MAX: usize = 8;
@@ -91,42 +90,28 @@ pub(super) struct Pipeline {
     // Ends before the buffers that its requests use.
     disk: Box<dyn Disk>,
     buffers: Buffers,
-    /// Where blocks are sealed and opened.
-    scratch: Buffers,
-    seals: Arc<Seals>,
+    sealer: Sealer,
     /// By buffer.
     work: Vec<Work>,
-    /// Requests in flight now, and at most.
+    /// Requests that the disk has.
     flying: usize,
-    depth: usize,
     /// In the order in which they end, and the number of the first.
     copies: Deque<Progress, COPIES_MAX>,
     first: u64,
 }
 
 impl Pipeline {
-    /// With at most `depth` requests in flight, of the size of a buffer.
-    ///
-    /// # Errors
-    /// If there is no memory.
-    pub(super) fn new(
-        disk: Box<dyn Disk>,
-        buffers: Buffers,
-        depth: usize,
-        seals: &Arc<Seals>,
-    ) -> Result<Self, Errno> {
-        let work = vec![Work::Free; buffers.count()];
-        Ok(Self {
+    /// With requests of the size of a buffer.
+    pub(super) fn new(disk: Box<dyn Disk>, buffers: Buffers, sealer: Sealer) -> Self {
+        Self {
             disk,
+            work: vec![Work::Free; buffers.count()],
             buffers,
-            scratch: Buffers::new(1, SCRATCH_BYTES)?,
-            seals: Arc::clone(seals),
-            work,
+            sealer,
             flying: 0,
-            depth,
             copies: Deque::new(),
             first: 0,
-        })
+        }
     }
 
     /// What makes its requests, for people.
@@ -219,7 +204,7 @@ impl Pipeline {
 
     /// Starts a request, if one may start: what is sealed goes out first.
     fn start_some(&mut self) -> bool {
-        if self.flying == self.depth {
+        if self.flying == self.disk.room() {
             return false;
         }
         let sealed = self.earliest(|work| match work {
@@ -265,19 +250,18 @@ impl Pipeline {
         let buffer = self
             .buffers
             .slice(index, bytes.next_multiple_of(BLOCK_BYTES));
-        let scratch = self.scratch.slice(0, SCRATCH_BYTES);
         let block = (copy.slot + part.before as u64) / BLOCK_BYTES as u64;
         // SAFETY: the part lies in the copy.
         let memory = unsafe { copy.memory.add(part.before) };
         if copy.write {
             // SAFETY: the caller vouches for the source; the buffer has its blocks.
-            unsafe { (self.seals).copy_in(block, memory, bytes, buffer, scratch) };
+            unsafe { self.sealer.seal(block, memory, bytes, buffer) };
             self.work[index] = Work::Sealed(part);
             self.progress(part).begun += bytes;
             return true;
         }
         // SAFETY: the caller vouches for the target; the buffer has its blocks.
-        let opened = unsafe { (self.seals).copy_out(block, buffer, memory, bytes, scratch) };
+        let opened = unsafe { self.sealer.open(block, buffer, memory, bytes) };
         self.work[index] = Work::Free;
         self.note(
             part,

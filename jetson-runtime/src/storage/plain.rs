@@ -15,6 +15,10 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use super::disk::{Disk, Ended, Request, Rest};
 use crate::waiting::{Parker, wake_all};
 
+/// Requests that a thread has: one in flight, and one to go on with, so that the disk does not wait
+/// for the owner's core.
+const ROOM: usize = 2;
+
 /// Threads that make requests.
 pub(super) struct Plain {
     hands: Vec<Hand>,
@@ -40,18 +44,18 @@ struct Post {
 }
 
 impl Plain {
-    /// With so many threads, for so many requests in flight at most.
+    /// With so many threads, each of which has a request in flight.
     ///
     /// # Errors
     /// If the system has no more threads, or files.
-    pub(super) fn new(file: &File, threads: usize, requests_max: usize) -> Result<Self, Errno> {
+    pub(super) fn new(file: &File, threads: usize) -> Result<Self, Errno> {
         let mut plain = Self {
             hands: Vec::with_capacity(threads),
             owner: Arc::default(),
         };
         for _ in 0..threads.max(1) {
-            let (requests, todo) = RingBuffer::new(requests_max);
-            let (done, ends) = RingBuffer::new(requests_max);
+            let (requests, todo) = RingBuffer::new(ROOM);
+            let (done, ends) = RingBuffer::new(ROOM);
             let post = Arc::new(Post::default());
             let worker = Worker {
                 file: file.try_clone().map_err(|error| errno(&error))?,
@@ -79,11 +83,15 @@ impl Disk for Plain {
         "pread/pwrite"
     }
 
+    fn room(&self) -> usize {
+        ROOM * self.hands.len()
+    }
+
     unsafe fn start(&mut self, request: Request) {
         let idlest = self.hands.iter_mut().min_by_key(|hand| hand.has);
         let hand = idlest.expect("there is a thread");
         let pushed = hand.requests.push(request);
-        pushed.expect("there is room for the requests of all buffers");
+        pushed.expect("the idlest has room if any has");
         hand.has += 1;
         wake_all([&hand.post.parker]);
     }
@@ -144,7 +152,7 @@ impl Worker {
                         result: carry_out(&self.file, request),
                     };
                     let pushed = self.done.push(ended);
-                    pushed.expect("there is room for the ends of all buffers");
+                    pushed.expect("there is room for the ends of its requests");
                     wake_all([&self.owner]);
                 }
                 // Stopped, and nothing is left.

@@ -6,8 +6,10 @@
 //! Limits: what is measured is the first tens of megabytes. A drive with a fast cache in front of
 //! slow cells is slower in the long run, and a hot one too.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::time::ClockId;
@@ -16,7 +18,7 @@ use super::BLOCK_BYTES;
 use super::buffers::Buffers;
 use super::channel::Channel;
 use super::file::{SpillFile, what_limits};
-use super::options::{REQUEST_BYTES, StorageOptions};
+use super::options::{REQUEST_BYTES, SEALERS_MAX, StorageOptions, Tuning};
 use super::pipeline::BlockCopy;
 use super::raw::{Raw, cpu_time, seal_rates};
 use super::seals::Seals;
@@ -41,6 +43,10 @@ const TURNS: u32 = 5;
 const CPU: ClockId = ClockId::CLOCK_PROCESS_CPUTIME_ID;
 /// Copies of one block, for the latency.
 const SMALL_COPIES: u32 = 32;
+/// Sealing must be so much faster than the disk, for the same thread makes the requests.
+const AMPLE: f64 = 1.25;
+/// What part of the time the disk alone is measured to find out how many threads should seal.
+const SHARE_FOR_SEALERS: u32 = 8;
 /// What is so near to the disk alone is limited by it.
 const AT_THE_DISK: f64 = 0.9;
 /// Who computes for so much of the time has no time left to wait for the disk.
@@ -54,6 +60,9 @@ pub struct StorageProbe {
     pub path: &'static str,
     /// The largest request: as asked for, or the smallest that is nearly as fast as any.
     pub request_bytes: u32,
+    /// Threads that seal beside each engine: as asked for, or as many as it takes to keep up with
+    /// the disk, if there are cores for them.
+    pub sealers: u32,
     /// Bytes per second, sealed or checked as asked for.
     pub bps: [f64; 2],
     /// Nanoseconds of a copy of one block.
@@ -78,9 +87,18 @@ impl StorageProbe {
     pub fn limited_by(&self) -> [&'static str; 2] {
         std::array::from_fn(|way| match (self.over_raw[way], self.busy[way]) {
             (over_raw, _) if over_raw >= AT_THE_DISK => "disk",
-            (_, busy) if busy >= BUSY => "CPU",
+            (_, busy) if busy >= BUSY * f64::from(1 + self.sealers) => "CPU",
             _ => "latency",
         })
+    }
+
+    /// What suits the directory.
+    #[must_use]
+    pub const fn tuning(&self) -> Tuning {
+        Tuning {
+            request_bytes: self.request_bytes,
+            sealers: self.sealers,
+        }
     }
 }
 
@@ -101,14 +119,28 @@ pub fn probe(
     for slot in (0..FILE_BYTES).step_by(COPY_BYTES) {
         copies.copy(true, slot, COPY_BYTES)?;
     }
-    let request_bytes = match options.request_bytes {
-        Some(bytes) => bytes,
-        None => best_request(&file, &seals, options, budget / 2)?,
+    let seal_bps = seal_rates(&seals, options.request());
+    let sealers = match options.sealers {
+        Some(threads) => threads,
+        None => {
+            let mut raw = Raw::new(&file, options, COPY_BYTES)?;
+            let slice = budget / (2 * SHARE_FOR_SEALERS);
+            let raw_bps = [
+                raw.rate(true, COPIED_BYTES..FILE_BYTES, slice)?,
+                raw.rate(false, COPIED_BYTES..FILE_BYTES, slice)?,
+            ];
+            enough_sealers(raw_bps, seal_bps, cores())
+        }
     };
-    let options = StorageOptions {
-        request_bytes: Some(request_bytes),
+    let mut options = StorageOptions {
+        sealers: Some(sealers),
         ..*options
     };
+    let request_bytes = match options.request_bytes {
+        Some(bytes) => bytes,
+        None => best_request(&file, &seals, &options, budget / 2)?,
+    };
+    options.request_bytes = Some(request_bytes);
     copies = Copies::new(&file, &seals, &options)?;
     let latency_ns = [copies.latency(true)?, copies.latency(false)?];
     // The disk is what any path to it could show.
@@ -118,12 +150,13 @@ pub fn probe(
     Ok(StorageProbe {
         path: copies.channel.path(),
         request_bytes,
+        sealers,
         bps: each(&|turn| turn.bps),
         latency_ns,
         raw_bps: each(&|turn| turn.raw_bps),
         over_raw: each(&|turn| turn.bps / turn.raw_bps),
         busy: each(&|turn| turn.busy),
-        seal_bps: seal_rates(&seals, options.request()),
+        seal_bps,
         limits: what_limits(&file),
     })
 }
@@ -155,6 +188,22 @@ fn best_request(
     Ok(smallest.map_or(REQUEST_BYTES, |(bytes, _)| *bytes))
 }
 
+/// How many threads must seal beside an engine to keep up with the disk, out and in.
+fn enough_sealers(raw_bps: [f64; 2], seal_bps: [f64; 2], cores: usize) -> u32 {
+    let spare = u32::try_from(cores.saturating_sub(1)).unwrap_or(u32::MAX);
+    let most = SEALERS_MAX.min(spare);
+    let keeps_up = |sealers: &u32| {
+        let mut ways = raw_bps.iter().zip(seal_bps);
+        ways.all(|(raw, seal)| f64::from(1 + sealers) * seal >= AMPLE * raw)
+    };
+    (0..most).find(keeps_up).unwrap_or(most)
+}
+
+/// Cores that this process may use.
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
 /// One measurement of both.
 struct Turn {
     raw_bps: f64,
@@ -172,8 +221,7 @@ fn in_turns(
     let mut turns = [Vec::new(), Vec::new()];
     for _ in 0..TURNS {
         for (turns, write) in turns.iter_mut().zip([true, false]) {
-            let raw_bps = raw.rate(write, COPIED_BYTES..FILE_BYTES, slice);
-            let raw_bps = raw_bps.map_err(RuntimeError::system("measure the disk"))?;
+            let raw_bps = raw.rate(write, COPIED_BYTES..FILE_BYTES, slice)?;
             let (start, before) = (Instant::now(), cpu_time(CPU));
             let bps = copies.rate(write, slice)?;
             let busy = (cpu_time(CPU) - before).as_secs_f64() / start.elapsed().as_secs_f64();

@@ -6,7 +6,6 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
 use nix::time::{ClockId, clock_gettime};
 
 use super::BLOCK_BYTES;
@@ -15,7 +14,7 @@ use super::disk::{Disk, Request};
 use super::file::SpillFile;
 use super::open::open;
 use super::options::{IoPath, StorageOptions};
-use super::seals::{SCRATCH_BYTES, Seals};
+use super::seals::Seals;
 use crate::error::RuntimeError;
 
 /// Bytes that are sealed at once, more than any core's own cache.
@@ -64,7 +63,7 @@ impl Raw {
         write: bool,
         range: Range<u64>,
         time: Duration,
-    ) -> Result<f64, Errno> {
+    ) -> Result<f64, RuntimeError> {
         let length = range.end - range.start;
         let begin = Instant::now();
         let request_bytes = self.buffers.bytes();
@@ -97,7 +96,8 @@ impl Raw {
                 break;
             }
         }
-        result.map(|()| (ended * request_bytes as u64) as f64 / begin.elapsed().as_secs_f64())
+        result.map_err(RuntimeError::system("measure the disk"))?;
+        Ok((ended * request_bytes as u64) as f64 / begin.elapsed().as_secs_f64())
     }
 }
 
@@ -106,7 +106,6 @@ pub(super) fn seal_rates(seals: &Seals, request: usize) -> [f64; 2] {
     let request = request.min(SEALED_BYTES);
     let mut plain = vec![0x5a_u8; SEALED_BYTES];
     let mut sealed = vec![0_u8; SEALED_BYTES];
-    let mut scratch = vec![0_u8; SCRATCH_BYTES];
     let blocks = request / BLOCK_BYTES;
     let mut best = [f64::INFINITY; 2];
     for _ in 0..ROUNDS {
@@ -120,11 +119,10 @@ pub(super) fn seal_rates(seals: &Seals, request: usize) -> [f64; 2] {
                 let bytes = NonNull::from(plain).cast();
                 if write {
                     // SAFETY: the source is a borrowed buffer, as long as the other.
-                    unsafe { seals.copy_in(first, bytes, request, sealed, &mut scratch) };
+                    unsafe { seals.copy_in(first, bytes, request, sealed) };
                 } else {
                     // SAFETY: as above, for the target.
-                    let opened =
-                        unsafe { seals.copy_out(first, sealed, bytes, request, &mut scratch) };
+                    let opened = unsafe { seals.copy_out(first, sealed, bytes, request) };
                     opened.expect("what was sealed just now is intact");
                 }
             }

@@ -12,7 +12,7 @@
 use std::num::NonZeroUsize;
 use std::ops::RangeFrom;
 use std::ptr::{self, NonNull};
-use std::slice::{self, ChunksExactMut};
+use std::slice::ChunksExactMut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::errno::Errno;
@@ -29,9 +29,8 @@ use crate::scale::to_usize;
 /// Words of a row: the counter of the write, or 0; then tag or checksum.
 const ROW_WORDS: usize = 3;
 const ROW_BYTES: usize = ROW_WORDS * size_of::<u64>();
-/// Bytes of the scratch in which blocks are sealed and opened: it stays in the first cache of a
-/// core.
-pub(super) const SCRATCH_BYTES: usize = 2 * BLOCK_BYTES;
+/// What is copied and sealed, or opened and copied, at a time: the first cache of a core has it.
+const STRETCH_BYTES: usize = 2 * BLOCK_BYTES;
 
 enum Method {
     Encrypt(Vault<LessSafeKey>),
@@ -131,13 +130,8 @@ impl Seals {
         damaged.map_or(Ok(()), |at| Err(Damaged(at)))
     }
 
-    /// Whether blocks are in the file as they are in memory.
-    const fn is_readable(&self) -> bool {
-        matches!(self.method, Method::Checksum)
-    }
-
     /// Copies `bytes` bytes into a buffer, with zeroes after them, and seals it as block `first`
-    /// and those after it. What is encrypted is so on the way, in `scratch`.
+    /// and those after it: a few at a time, which stay in the first cache of a core meanwhile.
     ///
     /// # Safety
     /// `source` is readable for `bytes` bytes and lies elsewhere, and nobody writes them meanwhile.
@@ -148,32 +142,21 @@ impl Seals {
         source: NonNull<u8>,
         bytes: usize,
         buffer: &mut [u8],
-        scratch: &mut [u8],
     ) {
-        for (at, stretch) in buffer.chunks_mut(scratch.len()).enumerate() {
-            let before = at * scratch.len();
+        for (at, stretch) in buffer.chunks_mut(STRETCH_BYTES).enumerate() {
+            let before = at * STRETCH_BYTES;
             let part = stretch.len().min(bytes - before);
-            let block = first + (before / BLOCK_BYTES) as u64;
             // SAFETY: `before` is below `bytes`: the buffer ends with the block of the last byte.
             let from = unsafe { source.add(before) };
-            if self.is_readable() && part == stretch.len() {
-                // SAFETY: the caller vouches for the source, which is initialised memory.
-                let from = unsafe { slice::from_raw_parts(from.as_ptr(), part) };
-                self.sum(block, from);
-                pass_by(from, stretch);
-                continue;
-            }
-            let sealed = &mut scratch[..stretch.len()];
-            // SAFETY: the caller vouches for the source; the scratch is as long, elsewhere.
-            unsafe { ptr::copy_nonoverlapping(from.as_ptr(), sealed.as_mut_ptr(), part) };
-            sealed[part..].fill(0);
-            self.seal(block, sealed);
-            pass_by(sealed, stretch);
+            // SAFETY: the caller vouches for the source; the stretch is as long, elsewhere.
+            unsafe { ptr::copy_nonoverlapping(from.as_ptr(), stretch.as_mut_ptr(), part) };
+            stretch[part..].fill(0);
+            self.seal(first + (before / BLOCK_BYTES) as u64, stretch);
         }
     }
 
-    /// Opens a buffer that holds block `first` and those after it, and copies `bytes` bytes of it
-    /// out, up to a damaged block. What is encrypted is opened on the way, in `scratch`.
+    /// Opens a buffer that holds block `first` and those after it, in place, and copies `bytes`
+    /// bytes of it out, up to a damaged block.
     ///
     /// # Safety
     /// `target` is writable for `bytes` bytes and lies elsewhere, and nobody uses them meanwhile.
@@ -181,29 +164,20 @@ impl Seals {
     pub(super) unsafe fn copy_out(
         &self,
         first: u64,
-        buffer: &[u8],
+        buffer: &mut [u8],
         target: NonNull<u8>,
         bytes: usize,
-        scratch: &mut [u8],
     ) -> Result<(), Damaged> {
-        for (at, stretch) in buffer.chunks(scratch.len()).enumerate() {
-            let before = at * scratch.len();
+        for (at, stretch) in buffer.chunks_mut(STRETCH_BYTES).enumerate() {
+            let before = at * STRETCH_BYTES;
             let blocks = before / BLOCK_BYTES;
-            let block = first + blocks as u64;
-            let (opened, intact) = if self.is_readable() {
-                (stretch, self.check(block, stretch))
-            } else {
-                let opened = &mut scratch[..stretch.len()];
-                opened.copy_from_slice(stretch);
-                let intact = self.open(block, opened);
-                (&*opened, intact)
-            };
+            let intact = self.open(first + blocks as u64, stretch);
             intact.map_err(|damaged| Damaged(blocks + damaged.0))?;
             let part = stretch.len().min(bytes - before);
             // SAFETY: `before` is below `bytes`: the buffer ends with the block of the last byte.
             let to = unsafe { target.add(before) };
             // SAFETY: the caller vouches for the target; what was opened is as long, elsewhere.
-            unsafe { ptr::copy_nonoverlapping(opened.as_ptr(), to.as_ptr(), part) };
+            unsafe { ptr::copy_nonoverlapping(stretch.as_ptr(), to.as_ptr(), part) };
         }
         Ok(())
     }
@@ -269,32 +243,6 @@ impl Seals {
 
 fn blocks_mut(data: &mut [u8]) -> ChunksExactMut<'_, u8> {
     data.chunks_exact_mut(BLOCK_BYTES)
-}
-
-/// Copies what this core will not look at again past its caches. Whoever read the target before, as
-/// a disk that is a program does, is not waited for either.
-///
-/// # Panics
-/// If the two are not equally long, in whole blocks.
-fn pass_by(from: &[u8], to: &mut [u8]) {
-    assert_eq!(from.len(), to.len(), "a copy has two ends");
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
-        const WORD: usize = size_of::<__m128i>();
-        assert!(to.as_ptr().cast::<__m128i>().is_aligned() && to.len().is_multiple_of(WORD));
-        for (from, to) in from.chunks_exact(WORD).zip(to.chunks_exact_mut(WORD)) {
-            // SAFETY: the chunk has the bytes of a word, at any alignment.
-            let word = unsafe { _mm_loadu_si128(from.as_ptr().cast()) };
-            // SAFETY: the chunk has the bytes of a word, aligned as was checked above.
-            unsafe { _mm_stream_si128(to.as_mut_ptr().cast(), word) };
-        }
-        // What comes next, such as a request to the disk, comes after these stores.
-        // SAFETY: every x86-64 has this instruction.
-        unsafe { _mm_sfence() };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    to.copy_from_slice(from);
 }
 
 /// A new key, in locked memory.

@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use super::buffers::Buffers;
 use super::disk::{Disk, Ended, Request};
 use super::plain::Plain;
+use super::sealer::Sealer;
 use super::uring::Uring;
 use super::*;
 use crate::tests::disk;
@@ -22,6 +23,7 @@ fn options(integrity: Integrity, path: IoPath) -> StorageOptions {
         path,
         request_bytes: Some(REQUEST),
         depth: 3,
+        sealers: Some(1),
         memory_backed: false,
     }
 }
@@ -44,6 +46,11 @@ fn file(options: &StorageOptions) -> (SpillFile, Arc<Seals>) {
         file,
         Arc::new(Seals::new(options.integrity, FILE_BYTES).unwrap()),
     )
+}
+
+/// As channels have it, with a thread beside.
+fn sealer(seals: &Arc<Seals>) -> Sealer {
+    Sealer::new(seals, 1).unwrap()
 }
 
 /// A channel, or `None` where the kernel does not allow `io_uring`.
@@ -197,11 +204,11 @@ fn a_ring_goes_on_with_short_requests() {
     let options = options(Integrity::Encrypt, IoPath::Uring);
     let (file, seals) = file(&options);
     let buffers = Buffers::new(3, REQUEST as usize).unwrap();
-    let uring = match Uring::new(file.file.try_clone().unwrap(), &buffers) {
+    let uring = match Uring::new(file.file.try_clone().unwrap(), &buffers, 2) {
         Ok(uring) => uring.in_parts(4096),
         Err(errno) => return println!("SKIPPED: io_uring is not allowed here: {errno}"),
     };
-    let mut channel = Channel::on(Box::new(uring), buffers, 2, &seals, FILE_BYTES).unwrap();
+    let mut channel = Channel::on(Box::new(uring), buffers, sealer(&seals), FILE_BYTES);
     let plain = pattern(9, 150_000);
     write(&mut channel, 4096, &plain).unwrap();
     assert!(read(&mut channel, 4096, plain.len()).unwrap() == plain);
@@ -218,6 +225,10 @@ struct Failing {
 impl Disk for Failing {
     fn name(&self) -> &'static str {
         "failing"
+    }
+
+    fn room(&self) -> usize {
+        self.inner.room()
     }
 
     unsafe fn start(&mut self, request: Request) {
@@ -260,13 +271,13 @@ fn every_request_can_fail_with_every_error() {
         for after in 0..2 * requests {
             let (file, seals) = file(&options);
             let disk = Failing {
-                inner: Plain::new(&file.file, 2, 3).unwrap(),
+                inner: Plain::new(&file.file, 2).unwrap(),
                 after,
                 errno,
                 failed: None,
             };
             let buffers = Buffers::new(3, REQUEST as usize).unwrap();
-            let mut channel = Channel::on(Box::new(disk), buffers, 2, &seals, FILE_BYTES).unwrap();
+            let mut channel = Channel::on(Box::new(disk), buffers, sealer(&seals), FILE_BYTES);
             let failed = TransferError {
                 errno,
                 offset: u64::from(after % requests) * u64::from(REQUEST),
@@ -391,13 +402,13 @@ fn when_announced_copies_fail_the_first_that_did_is_named_and_those_before_are_m
                 assert_eq!(make(&mut good, &outs), (outs.len(), Ok(())));
             }
             let disk = Failing {
-                inner: Plain::new(&file.file, 2, 4).unwrap(),
+                inner: Plain::new(&file.file, 2).unwrap(),
                 after: after as u32,
                 errno: Errno::EIO,
                 failed: None,
             };
             let buffers = Buffers::new(4, REQUEST as usize).unwrap();
-            let mut channel = Channel::on(Box::new(disk), buffers, 2, &seals, FILE_BYTES).unwrap();
+            let mut channel = Channel::on(Box::new(disk), buffers, sealer(&seals), FILE_BYTES);
             let (mut back, ins) = contents(false);
             let failed = TransferError {
                 errno: Errno::EIO,

@@ -16,18 +16,20 @@ pub(super) struct Uring {
     file: File,
     /// Whether the buffers are registered.
     fixed: bool,
-    /// Requests in flight, by buffer.
+    /// Requests in flight at most.
+    depth: usize,
+    /// Those in flight, by buffer.
     flying: Vec<Option<Rest>>,
     /// The largest part of a request that goes out at once; smaller in tests.
     part_bytes_max: usize,
 }
 
 impl Uring {
-    /// A ring for requests on `buffers`, which must outlive it.
+    /// A ring for requests on `buffers`, which must outlive it, `depth` of them in flight at most.
     ///
     /// # Errors
     /// If the kernel does not allow it: it is too old, or a sandbox forbids it.
-    pub(super) fn new(file: File, buffers: &Buffers) -> Result<Self, Errno> {
+    pub(super) fn new(file: File, buffers: &Buffers, depth: usize) -> Result<Self, Errno> {
         let count = buffers.count();
         let entries = u32::try_from(count).map_err(|_| Errno::EINVAL)?;
         let ring = IoUring::new(entries.next_power_of_two()).map_err(|error| errno(&error))?;
@@ -47,6 +49,7 @@ impl Uring {
             ring,
             file,
             fixed,
+            depth,
             flying,
             part_bytes_max: usize::MAX,
         };
@@ -152,6 +155,10 @@ impl Uring {
 impl Disk for Uring {
     fn name(&self) -> &'static str {
         "io_uring"
+    }
+
+    fn room(&self) -> usize {
+        self.depth
     }
 
     unsafe fn start(&mut self, request: Request) {

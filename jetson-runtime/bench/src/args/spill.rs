@@ -1,6 +1,8 @@
 //! Arguments about the spill tier, the same for every command that executes.
 
+use clap::builder::RangedI64ValueParser;
 use clap::{Args, ValueEnum};
+use jetson_runtime::storage::SEALERS_MAX;
 use jetson_runtime::{Integrity, IoPath, Spill, StorageOptions};
 
 use crate::value::SpillArg;
@@ -28,9 +30,18 @@ pub struct SpillArgs {
     /// How to reach a spill file
     #[arg(long, value_name = "PATH", value_enum, default_value_t = IoArg::Auto)]
     pub io: IoArg,
+    /// Threads that seal beside each engine, at most 3 [default: as many as it takes to keep up
+    /// with the disk, if there are cores for them; none where nothing is measured]
+    #[arg(long, value_name = "THREADS", value_parser = sealers())]
+    pub sealers: Option<u32>,
     /// Accept a folder whose files are in memory
     #[arg(long)]
     pub memory_backed: bool,
+}
+
+/// How many threads may seal.
+fn sealers() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(..=i64::from(SEALERS_MAX))
 }
 
 impl Default for SpillArgs {
@@ -39,6 +50,7 @@ impl Default for SpillArgs {
             spill: SpillArg::Ram,
             no_encrypt: false,
             io: IoArg::Auto,
+            sealers: None,
             memory_backed: false,
         }
     }
@@ -67,6 +79,7 @@ impl SpillArgs {
                 IoArg::Uring => IoPath::Uring,
                 IoArg::Plain => IoPath::Plain,
             },
+            sealers: self.sealers,
             memory_backed: self.memory_backed,
             ..StorageOptions::default()
         }

@@ -41,6 +41,8 @@ struct Link {
     in_bytes_per_s: f64,
     latency_ns: u64,
     request_bytes: u32,
+    /// Threads that seal beside an engine.
+    sealers: u32,
 }
 
 pub(super) fn run(json: bool) -> Result<Answer, BenchError> {
@@ -95,12 +97,13 @@ impl CheckReport {
                     return;
                 };
                 match found.link(folder, storage) {
-                    Some((link, request_bytes)) => {
+                    Some((link, tuning)) => {
                         self.link = Some(Link {
                             out_bytes_per_s: link.out_bps,
                             in_bytes_per_s: link.in_bps,
                             latency_ns: link.copy_latency_ns,
-                            request_bytes,
+                            request_bytes: tuning.request_bytes,
+                            sealers: tuning.sealers,
                         });
                     }
                     None => self.problems.push(format!(
@@ -132,12 +135,15 @@ fn text(report: &CheckReport) -> String {
     if let (Some(profile), Some(link)) = (&report.profile, &report.link) {
         let _ = writeln!(
             text,
-            "{}: {:.2} GB/s out, {:.2} GB/s in, {} µs a copy, requests of {}",
+            "{}: {:.2} GB/s out, {:.2} GB/s in, {} µs a copy, requests of {}, {} thread{} \
+             sealing",
             profile.display(),
             link.out_bytes_per_s / 1e9,
             link.in_bytes_per_s / 1e9,
             link.latency_ns / 1000,
-            Bytes(link.request_bytes.into())
+            Bytes(link.request_bytes.into()),
+            1 + link.sealers,
+            if link.sealers == 0 { "" } else { "s" }
         );
     }
     for gpu in &report.gpus {

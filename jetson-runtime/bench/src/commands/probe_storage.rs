@@ -22,6 +22,8 @@ struct Way {
     encrypted: bool,
     /// The smallest request that is nearly as fast as any.
     request_bytes: u32,
+    /// Threads that seal beside an engine, to keep up with the disk.
+    sealers: u32,
     out: Side,
     r#in: Side,
 }
@@ -114,6 +116,7 @@ impl ProbeReport {
             path: probe.path,
             encrypted: integrity == Integrity::Encrypt,
             request_bytes: probe.request_bytes,
+            sealers: probe.sealers,
             out: side(0),
             r#in: side(1),
         });
@@ -127,30 +130,32 @@ pub(super) fn table(report: &ProbeReport) -> String {
         report.folder.display(),
         report.depth
     );
-    let mut line = |cells: [&str; 11]| {
-        let widths = [14, 9, 8, 5, 12, 9, 12, 8, 14, 6, 10];
+    let mut line = |cells: [&str; 12]| {
+        let widths = [14, 9, 8, 9, 5, 12, 9, 12, 8, 14, 6, 10];
         for (at, (cell, width)) in cells.into_iter().zip(widths).enumerate() {
             // Writing to a string cannot fail.
             let _ = match at {
-                0..4 => write!(text, "{cell:<width$}"),
+                0..5 => write!(text, "{cell:<width$}"),
                 _ => write!(text, "{cell:>width$}"),
             };
         }
         text.push('\n');
     };
     line([
-        "path", "sealed", "request", "", "rate", "4 KiB", "disk", "of it", "sealing", "busy",
-        "limit",
+        "path", "sealed", "request", "threads", "", "rate", "4 KiB", "disk", "of it", "sealing",
+        "busy", "limit",
     ]);
     for way in &report.ways {
         let sealed = if way.encrypted { "AES-256" } else { "CRC-32C" };
         let request = Bytes(way.request_bytes.into()).to_string();
+        let threads = (1 + way.sealers).to_string();
         for (name, side) in [("out", &way.out), ("in", &way.r#in)] {
             let gb = |bps: f64| format!("{:.2} GB/s", bps / 1e9);
             line([
                 way.path,
                 sealed,
                 &request,
+                &threads,
                 name,
                 &gb(side.bytes_per_s),
                 &format!("{} µs", side.latency_ns / 1000),
@@ -163,7 +168,8 @@ pub(super) fn table(report: &ProbeReport) -> String {
         }
     }
     text.push_str(
-        "\ndisk: the disk alone, requests of that size between as much memory, without a\n\
+        "\nthreads: those that seal, where there are cores for as many as the disk keeps busy;\n\
+         disk: the disk alone, requests of that size between as much memory, without a\n\
          pause, as many in flight, in turns with the rate; sealing: what one core copies and\n\
          seals, or opens and copies, without a disk; busy: CPU time over time.\n",
     );
