@@ -44,7 +44,7 @@ const CPU: ClockId = ClockId::CLOCK_PROCESS_CPUTIME_ID;
 /// Copies of one block, for the latency.
 const SMALL_COPIES: u32 = 32;
 /// Sealing must be so much faster than the disk, for the same thread makes the requests.
-const AMPLE: f64 = 1.25;
+const AMPLE: f64 = 1.5;
 /// What part of the time the disk alone is measured to find out how many threads should seal.
 const SHARE_FOR_SEALERS: u32 = 8;
 /// What is so near to the disk alone is limited by it.
@@ -314,5 +314,24 @@ impl Copies {
         }
         let ns = (start.elapsed() / SMALL_COPIES).as_nanos();
         Ok(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_threads_seal_as_keep_up_with_the_disk_and_have_a_core() {
+        let sealers = |raw: f64, cores| enough_sealers([raw, 1.0], [4.0, 4.0], cores);
+        // A core that seals 4 GB/s keeps up with 2.66, two with 5.33.
+        assert_eq!([2.6, 2.7, 5.4].map(|raw| sealers(raw, 8)), [0, 1, 2]);
+        assert_eq!(
+            enough_sealers([1.0, 5.0], [4.0, 4.0], 8),
+            1,
+            "in counts, too"
+        );
+        assert_eq!([1, 2, 3].map(|cores| sealers(6.0, cores)), [0, 1, 2]);
+        assert_eq!(sealers(1e3, 64), SEALERS_MAX);
     }
 }
