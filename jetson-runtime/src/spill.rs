@@ -12,6 +12,7 @@ use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nix::errno::Errno;
+use tracing::info;
 use vtensor::Bytes;
 
 use crate::error::RuntimeError;
@@ -78,6 +79,15 @@ impl Storage {
 
     fn channel(&self) -> Result<Channel, RuntimeError> {
         Channel::new(&self.file, &self.seals, &self.options)
+    }
+
+    /// A channel that uses a driver's memory, which its copies lie in.
+    ///
+    /// # Safety
+    /// As [`Channel::lent`].
+    unsafe fn lent(&self, memory: NonNull<[u8]>) -> Result<Channel, RuntimeError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { Channel::lent(&self.file, &self.seals, &self.options, memory) }
     }
 
     /// Lets the application use the file.
@@ -318,6 +328,32 @@ impl Port {
             tier: Arc::clone(tier),
             channel,
         })
+    }
+
+    /// As [`Self::new`], for copies that all lie in `memory`, at blocks of it and with the whole of
+    /// their last one: it takes the place of buffers, if the kernel reads files into such memory.
+    ///
+    /// # Safety
+    /// The memory outlives the port. It is the port's where copies are made or announced, whole
+    /// blocks of it; what a copy to the tier leaves there is anything.
+    pub(crate) unsafe fn lent(
+        tier: &Arc<Tier>,
+        memory: NonNull<[u8]>,
+    ) -> Result<Self, RuntimeError> {
+        let Tier::File(storage) = &**tier else {
+            return Self::new(tier);
+        };
+        // SAFETY: the caller's promise is passed on.
+        match unsafe { storage.lent(memory) } {
+            Ok(channel) => Ok(Self {
+                tier: Arc::clone(tier),
+                channel: Some(channel),
+            }),
+            Err(error) => {
+                info!(%error, "copies go through buffers of the host's");
+                Self::new(tier)
+            }
+        }
     }
 
     /// Lets a copy begin while others are made. Answers whether it was taken on.

@@ -17,7 +17,9 @@
 //!
 //! Guarantees: nothing is allocated. When it is dropped, no work with the buffers is left.
 //!
-//! Limits: what is sealed is copied twice on the host's side: here, and as it is sealed.
+//! The file's side uses the same buffers: what goes out is sealed in them, and what comes in is
+//! opened there. Where the kernel does not read files into a driver's memory, it has buffers of its
+//! own, and each byte is copied once more.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
@@ -121,9 +123,14 @@ impl Bounce {
         let [outs, ins] = directions;
         let stream = |wanted: bool| wanted.then(|| Stream::new(device)).transpose();
         let memory = Memory::new(device, Kind::Pinned, RING_BYTES)?;
-        keep_from_dumps(memory.host(0, RING_BYTES));
+        let ring = memory.host(0, RING_BYTES);
+        keep_from_dumps(ring);
+        let ring = NonNull::slice_from_raw_parts(ring, RING_BYTES);
         Ok(Self {
-            port: Port::new(tier)?,
+            // SAFETY: the port ends before the ring. A part's buffer, whose size is whole blocks,
+            // is the port's alone while it is announced or made; what an out leaves there is
+            // overwritten by the next part.
+            port: unsafe { Port::lent(tier, ring) }?,
             streams: [stream(outs)?, stream(ins)?],
             releases,
             memory,

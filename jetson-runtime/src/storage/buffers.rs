@@ -63,6 +63,12 @@ impl Buffers {
         self.bytes
     }
 
+    /// All of them, one behind the other.
+    pub(super) fn all(&self) -> NonNull<[u8]> {
+        let bytes = self.count * self.bytes;
+        NonNull::slice_from_raw_parts(self.region.pointer(self.first, bytes), bytes)
+    }
+
     /// The first byte of a buffer.
     pub(super) fn pointer(&self, index: usize) -> NonNull<u8> {
         assert!(index < self.count, "there is a buffer {index}");

@@ -7,7 +7,10 @@
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use nix::errno::Errno;
+
 use super::BLOCK_BYTES;
+use super::blocks::Blocks;
 use super::buffers::Buffers;
 use super::disk::Disk;
 use super::file::SpillFile;
@@ -38,16 +41,56 @@ impl Channel {
     ) -> Result<Self, RuntimeError> {
         let refused = RuntimeError::system("take buffers for the spill file");
         let buffers = Buffers::new(options.buffers(), options.request()).map_err(refused)?;
-        let disk = open(file, options, &buffers)?;
-        let refused = RuntimeError::system("start threads that seal the spill file");
-        let sealer = Sealer::new(seals, options.sealers()).map_err(refused)?;
-        Ok(Self::on(disk, buffers, sealer, file.bytes()))
+        Self::with(Blocks::Own(buffers), file, seals, options)
     }
 
-    pub(super) fn on(disk: Box<dyn Disk>, buffers: Buffers, sealer: Sealer, bytes: u64) -> Self {
+    /// Uses memory that its copies lie in, and no buffers: what is written is sealed there, and
+    /// what is read arrives there sealed. Its copies begin at blocks of it and have the whole of
+    /// their last one.
+    ///
+    /// # Safety
+    /// The memory outlives the channel. It is the channel's where copies are made or announced,
+    /// whole blocks of it; what a copy to the file leaves there is anything.
+    ///
+    /// # Errors
+    /// If the kernel does not read files into such memory.
+    pub(crate) unsafe fn lent(
+        file: &SpillFile,
+        seals: &Arc<Seals>,
+        options: &StorageOptions,
+        memory: NonNull<[u8]>,
+    ) -> Result<Self, RuntimeError> {
+        let refused = RuntimeError::system("use a driver's memory for the spill file");
+        if !memory.cast::<u8>().addr().get().is_multiple_of(BLOCK_BYTES) {
+            return Err(refused(Errno::EINVAL));
+        }
+        let blocks = Blocks::Lent {
+            memory,
+            bytes: options.request(),
+            count: options.buffers(),
+        };
+        let mut channel = Self::with(blocks, file, seals, options)?;
+        let tried = channel.pipeline.try_out(memory.cast());
+        tried.map_err(refused)?;
+        Ok(channel)
+    }
+
+    fn with(
+        blocks: Blocks,
+        file: &SpillFile,
+        seals: &Arc<Seals>,
+        options: &StorageOptions,
+    ) -> Result<Self, RuntimeError> {
+        let disk = open(file, options, blocks.all(), blocks.count())?;
+        let refused = RuntimeError::system("start threads that seal the spill file");
+        let sealer = Sealer::new(seals, options.sealers()).map_err(refused)?;
+        Ok(Self::on(disk, blocks, sealer, file.bytes()))
+    }
+
+    pub(super) fn on(disk: Box<dyn Disk>, blocks: Blocks, sealer: Sealer, bytes: u64) -> Self {
         Self {
             seals: Arc::clone(sealer.seals()),
-            pipeline: Pipeline::new(disk, buffers, sealer),
+            pipeline: Pipeline::new(disk, blocks, sealer),
             bytes,
         }
     }
@@ -106,7 +149,8 @@ impl Channel {
         unsafe { self.pipeline.announce(copy) }
     }
 
-    /// Writes to any range: blocks that it covers in part keep the rest of what they hold.
+    /// Writes to any range: blocks that it covers in part keep the rest of what they hold. Not
+    /// where memory was lent, as [`Self::peek`].
     ///
     /// # Safety
     /// As [`Self::write`], for the blocks that the range touches.

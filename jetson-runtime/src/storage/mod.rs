@@ -14,6 +14,7 @@
 //! | `seals` | keeping contents private and noticing changes, block by block |
 //! | `sealer` | doing so with several cores |
 //! | `vault` | a key in memory that is never swapped or dumped |
+//! | `blocks` | where sealed blocks are: in `buffers`, or in place |
 //! | `buffers` | aligned buffers between arena and disk |
 //! | `disk` | requests in flight; `plain` and `uring` make them, which `open` decides |
 //! | `probe` | measuring a directory; `raw` what a copy is made of |
@@ -28,6 +29,7 @@
 //! Limits: on a copy-on-write or thinly provisioned file system taken space is no promise; there a
 //! full disk can still be an error in the loop.
 
+mod blocks;
 mod buffers;
 mod channel;
 mod disk;

@@ -1,8 +1,9 @@
 //! Opening a disk: what makes requests here, as asked for and as the kernel allows.
 
+use std::ptr::NonNull;
+
 use nix::errno::Errno;
 
-use super::buffers::Buffers;
 use super::disk::Disk;
 use super::file::SpillFile;
 use super::options::{IoPath, StorageOptions};
@@ -10,11 +11,12 @@ use super::plain::Plain;
 use super::uring::Uring;
 use crate::error::RuntimeError;
 
-/// What makes the requests of buffers, which must outlive it.
+/// What makes requests of memory, which must outlive it: `count` at a time.
 pub(super) fn open(
     file: &SpillFile,
     options: &StorageOptions,
-    buffers: &Buffers,
+    memory: NonNull<[u8]>,
+    count: usize,
 ) -> Result<Box<dyn Disk>, RuntimeError> {
     if options.path != IoPath::Plain {
         let copy = file.file.try_clone();
@@ -22,7 +24,7 @@ pub(super) fn open(
             what: "open the spill file once more",
             errno: Errno::from_raw(error.raw_os_error().unwrap_or(0)),
         })?;
-        match Uring::new(copy, buffers, options.in_flight()) {
+        match Uring::new(copy, memory, count, options.in_flight()) {
             Ok(uring) => return Ok(Box::new(uring)),
             Err(errno) if options.path == IoPath::Uring => {
                 let refused = RuntimeError::system("set up io_uring for the spill file");

@@ -17,7 +17,7 @@ use heapless::Deque;
 use nix::errno::Errno;
 
 use super::BLOCK_BYTES;
-use super::buffers::Buffers;
+use super::blocks::Blocks;
 use super::disk::{Disk, Ended, Request};
 use super::sealer::Sealer;
 
@@ -87,9 +87,9 @@ enum Work {
 
 /// Makes copies.
 pub(super) struct Pipeline {
-    // Ends before the buffers that its requests use.
+    // Ends before the memory that its requests use.
     disk: Box<dyn Disk>,
-    buffers: Buffers,
+    blocks: Blocks,
     sealer: Sealer,
     /// By buffer.
     work: Vec<Work>,
@@ -101,12 +101,12 @@ pub(super) struct Pipeline {
 }
 
 impl Pipeline {
-    /// With requests of the size of a buffer.
-    pub(super) fn new(disk: Box<dyn Disk>, buffers: Buffers, sealer: Sealer) -> Self {
+    /// With requests of the size of a part.
+    pub(super) fn new(disk: Box<dyn Disk>, blocks: Blocks, sealer: Sealer) -> Self {
         Self {
             disk,
-            work: vec![Work::Free; buffers.count()],
-            buffers,
+            work: vec![Work::Free; blocks.count()],
+            blocks,
             sealer,
             flying: 0,
             copies: Deque::new(),
@@ -117,6 +117,21 @@ impl Pipeline {
     /// What makes its requests, for people.
     pub(super) fn path(&self) -> &'static str {
         self.disk.name()
+    }
+
+    /// Reads the first block of the file to a place of the memory, to see whether that is possible.
+    pub(super) fn try_out(&mut self, memory: NonNull<u8>) -> Result<(), Errno> {
+        let blocks = self.blocks.of(0, memory, BLOCK_BYTES);
+        let request = Request {
+            write: false,
+            buffer: 0,
+            start: blocks.cast(),
+            bytes: blocks.len(),
+            offset: 0,
+        };
+        // SAFETY: the memory is a block of what was taken or lent, and not in use yet.
+        unsafe { self.disk.start(request) };
+        self.disk.finish().result
     }
 
     /// Lets a copy begin early. Answers whether it was taken on: there is room for a few.
@@ -197,7 +212,7 @@ impl Pipeline {
 
     /// The copy of a part, and how many bytes of it the part has.
     fn of(&mut self, part: Part) -> (BlockCopy, usize) {
-        let bytes_max = self.buffers.bytes();
+        let bytes_max = self.blocks.bytes();
         let copy = self.progress(part).copy;
         (copy, (copy.bytes - part.before).min(bytes_max))
     }
@@ -221,11 +236,12 @@ impl Pipeline {
         }
         self.work[index] = Work::Flying(part);
         self.flying += 1;
+        let blocks = self.blocks.of(index, memory_of(copy, part), bytes);
         let request = Request {
             write: copy.write,
             buffer: index,
-            start: self.buffers.pointer(index),
-            bytes: bytes.next_multiple_of(BLOCK_BYTES),
+            start: blocks.cast(),
+            bytes: blocks.len(),
             offset: copy.slot + part.before as u64,
         };
         // SAFETY: the buffer has so many bytes; it is busy until the request has ended.
@@ -247,12 +263,9 @@ impl Pipeline {
             return false;
         };
         let (copy, bytes) = self.of(part);
-        let buffer = self
-            .buffers
-            .slice(index, bytes.next_multiple_of(BLOCK_BYTES));
+        let memory = memory_of(copy, part);
+        let buffer = self.blocks.of(index, memory, bytes);
         let block = (copy.slot + part.before as u64) / BLOCK_BYTES as u64;
-        // SAFETY: the part lies in the copy.
-        let memory = unsafe { copy.memory.add(part.before) };
         if copy.write {
             // SAFETY: the caller vouches for the source; the buffer has its blocks.
             unsafe { self.sealer.seal(block, memory, bytes, buffer) };
@@ -313,6 +326,12 @@ impl Pipeline {
         self.first += self.copies.len() as u64;
         self.copies.clear();
     }
+}
+
+/// Where the bytes of a part are.
+fn memory_of(copy: BlockCopy, part: Part) -> NonNull<u8> {
+    // SAFETY: the part lies in the copy.
+    unsafe { copy.memory.add(part.before) }
 }
 
 impl Drop for Pipeline {

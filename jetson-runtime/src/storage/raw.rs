@@ -51,7 +51,7 @@ impl Raw {
         let buffers = Buffers::new(count, options.request())
             .map_err(RuntimeError::system("take buffers to measure the disk"))?;
         Ok(Self {
-            disk: open(file, &fastest, &buffers)?,
+            disk: open(file, &fastest, buffers.all(), count)?,
             buffers,
             depth: options.in_flight() as u64,
         })

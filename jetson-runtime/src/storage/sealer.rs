@@ -100,19 +100,19 @@ impl Sealer {
     /// and those after it.
     ///
     /// # Safety
-    /// As [`Seals::copy_in`].
+    /// As [`Seals::copy_in`], and the buffer is the caller's.
     pub(super) unsafe fn seal(
         &mut self,
         first: u64,
         memory: NonNull<u8>,
         bytes: usize,
-        buffer: &mut [u8],
+        buffer: NonNull<[u8]>,
     ) {
         let part = Part {
             first,
             memory,
             bytes,
-            buffer: NonNull::from(buffer),
+            buffer,
         };
         self.team.share(part.shares(), &|share| {
             // SAFETY: the caller vouches for the part; a team makes each share once.
@@ -127,11 +127,11 @@ impl Sealer {
     /// bytes of it out. What lies around a damaged block may have been copied.
     ///
     /// # Safety
-    /// As [`Seals::copy_out`].
+    /// As [`Seals::copy_out`], and the buffer is the caller's.
     pub(super) unsafe fn open(
         &mut self,
         first: u64,
-        buffer: &mut [u8],
+        buffer: NonNull<[u8]>,
         memory: NonNull<u8>,
         bytes: usize,
     ) -> Result<(), Damaged> {
@@ -139,7 +139,7 @@ impl Sealer {
             first,
             memory,
             bytes,
-            buffer: NonNull::from(buffer),
+            buffer,
         };
         let damaged = AtomicUsize::new(usize::MAX);
         self.team.share(part.shares(), &|share| {

@@ -134,8 +134,8 @@ impl Seals {
     /// and those after it: a few at a time, which stay in the first cache of a core meanwhile.
     ///
     /// # Safety
-    /// `source` is readable for `bytes` bytes and lies elsewhere, and nobody writes them meanwhile.
-    /// The buffer has the blocks of these bytes and no more.
+    /// `source` is readable for `bytes` bytes and is the buffer or lies elsewhere, and nobody
+    /// writes them meanwhile. The buffer has the blocks of these bytes and no more.
     pub(super) unsafe fn copy_in(
         &self,
         first: u64,
@@ -148,8 +148,10 @@ impl Seals {
             let part = stretch.len().min(bytes - before);
             // SAFETY: `before` is below `bytes`: the buffer ends with the block of the last byte.
             let from = unsafe { source.add(before) };
-            // SAFETY: the caller vouches for the source; the stretch is as long, elsewhere.
-            unsafe { ptr::copy_nonoverlapping(from.as_ptr(), stretch.as_mut_ptr(), part) };
+            if from.as_ptr() != stretch.as_mut_ptr() {
+                // SAFETY: the caller vouches for the source; the stretch is as long, elsewhere.
+                unsafe { ptr::copy_nonoverlapping(from.as_ptr(), stretch.as_mut_ptr(), part) };
+            }
             stretch[part..].fill(0);
             self.seal(first + (before / BLOCK_BYTES) as u64, stretch);
         }
@@ -159,8 +161,8 @@ impl Seals {
     /// bytes of it out, up to a damaged block.
     ///
     /// # Safety
-    /// `target` is writable for `bytes` bytes and lies elsewhere, and nobody uses them meanwhile.
-    /// The buffer has the blocks of these bytes and no more.
+    /// `target` is writable for `bytes` bytes and is the buffer or lies elsewhere, and nobody uses
+    /// them meanwhile. The buffer has the blocks of these bytes and no more.
     pub(super) unsafe fn copy_out(
         &self,
         first: u64,
@@ -176,8 +178,10 @@ impl Seals {
             let part = stretch.len().min(bytes - before);
             // SAFETY: `before` is below `bytes`: the buffer ends with the block of the last byte.
             let to = unsafe { target.add(before) };
-            // SAFETY: the caller vouches for the target; what was opened is as long, elsewhere.
-            unsafe { ptr::copy_nonoverlapping(stretch.as_ptr(), to.as_ptr(), part) };
+            if to.as_ptr() != stretch.as_mut_ptr() {
+                // SAFETY: the caller vouches for the target; what was opened is as long, elsewhere.
+                unsafe { ptr::copy_nonoverlapping(stretch.as_ptr(), to.as_ptr(), part) };
+            }
         }
         Ok(())
     }

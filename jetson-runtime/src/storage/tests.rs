@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 
+use super::blocks::Blocks;
 use super::buffers::Buffers;
 use super::disk::{Disk, Ended, Request};
 use super::plain::Plain;
@@ -13,6 +14,8 @@ use super::sealer::Sealer;
 use super::uring::Uring;
 use super::*;
 use crate::tests::disk;
+
+mod lent;
 
 const FILE_BYTES: u64 = 1 << 20;
 const REQUEST: u32 = 16 << 10;
@@ -204,11 +207,21 @@ fn a_ring_goes_on_with_short_requests() {
     let options = options(Integrity::Encrypt, IoPath::Uring);
     let (file, seals) = file(&options);
     let buffers = Buffers::new(3, REQUEST as usize).unwrap();
-    let uring = match Uring::new(file.file.try_clone().unwrap(), &buffers, 2) {
+    let uring = match Uring::new(
+        file.file.try_clone().unwrap(),
+        buffers.all(),
+        buffers.count(),
+        2,
+    ) {
         Ok(uring) => uring.in_parts(4096),
         Err(errno) => return println!("SKIPPED: io_uring is not allowed here: {errno}"),
     };
-    let mut channel = Channel::on(Box::new(uring), buffers, sealer(&seals), FILE_BYTES);
+    let mut channel = Channel::on(
+        Box::new(uring),
+        Blocks::Own(buffers),
+        sealer(&seals),
+        FILE_BYTES,
+    );
     let plain = pattern(9, 150_000);
     write(&mut channel, 4096, &plain).unwrap();
     assert!(read(&mut channel, 4096, plain.len()).unwrap() == plain);
@@ -277,7 +290,12 @@ fn every_request_can_fail_with_every_error() {
                 failed: None,
             };
             let buffers = Buffers::new(3, REQUEST as usize).unwrap();
-            let mut channel = Channel::on(Box::new(disk), buffers, sealer(&seals), FILE_BYTES);
+            let mut channel = Channel::on(
+                Box::new(disk),
+                Blocks::Own(buffers),
+                sealer(&seals),
+                FILE_BYTES,
+            );
             let failed = TransferError {
                 errno,
                 offset: u64::from(after % requests) * u64::from(REQUEST),
@@ -408,7 +426,12 @@ fn when_announced_copies_fail_the_first_that_did_is_named_and_those_before_are_m
                 failed: None,
             };
             let buffers = Buffers::new(4, REQUEST as usize).unwrap();
-            let mut channel = Channel::on(Box::new(disk), buffers, sealer(&seals), FILE_BYTES);
+            let mut channel = Channel::on(
+                Box::new(disk),
+                Blocks::Own(buffers),
+                sealer(&seals),
+                FILE_BYTES,
+            );
             let (mut back, ins) = contents(false);
             let failed = TransferError {
                 errno: Errno::EIO,

@@ -1,20 +1,23 @@
-//! Requests by `io_uring`: several in flight, on registered buffers where the kernel grants that.
+//! Requests by `io_uring`: several in flight, on registered memory where the kernel grants that.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
 
 use io_uring::{IoUring, opcode, types};
 use nix::errno::Errno;
 use nix::libc;
 
-use super::buffers::Buffers;
 use super::disk::{Disk, Ended, Request, Rest};
+
+/// The index of the memory that is registered.
+const MEMORY: u16 = 0;
 
 /// Requests in a ring.
 pub(super) struct Uring {
     ring: IoUring,
     file: File,
-    /// Whether the buffers are registered.
+    /// Whether the memory is registered.
     fixed: bool,
     /// Requests in flight at most.
     depth: usize,
@@ -25,22 +28,25 @@ pub(super) struct Uring {
 }
 
 impl Uring {
-    /// A ring for requests on `buffers`, which must outlive it, `depth` of them in flight at most.
+    /// A ring for requests on memory, which must outlive it: `count` of them at a time, and `depth`
+    /// of those in flight at most.
     ///
     /// # Errors
     /// If the kernel does not allow it: it is too old, or a sandbox forbids it.
-    pub(super) fn new(file: File, buffers: &Buffers, depth: usize) -> Result<Self, Errno> {
-        let count = buffers.count();
+    pub(super) fn new(
+        file: File,
+        memory: NonNull<[u8]>,
+        count: usize,
+        depth: usize,
+    ) -> Result<Self, Errno> {
         let entries = u32::try_from(count).map_err(|_| Errno::EINVAL)?;
         let ring = IoUring::new(entries.next_power_of_two()).map_err(|error| errno(&error))?;
-        let vectors: Vec<libc::iovec> = (0..count)
-            .map(|index| libc::iovec {
-                iov_base: buffers.pointer(index).as_ptr().cast(),
-                iov_len: buffers.bytes(),
-            })
-            .collect();
-        // SAFETY: the vectors name live memory that outlives the ring, as the caller promises.
-        let registered = unsafe { ring.submitter().register_buffers(&vectors) };
+        let vector = libc::iovec {
+            iov_base: memory.as_ptr().cast(),
+            iov_len: memory.len(),
+        };
+        // SAFETY: it names live memory that outlives the ring, as the caller promises.
+        let registered = unsafe { ring.submitter().register_buffers(&[vector]) };
         // What it refuses for is the limit on locked memory: it works without, a little slower.
         let fixed = registered.is_ok();
         let mut flying = Vec::with_capacity(count);
@@ -53,17 +59,17 @@ impl Uring {
             flying,
             part_bytes_max: usize::MAX,
         };
-        uring.try_out(buffers)?;
+        uring.try_out(memory)?;
         Ok(uring)
     }
 
     /// Sandboxes may allow a ring and forbid what is in it: makes a request of nothing.
-    fn try_out(&mut self, buffers: &Buffers) -> Result<(), Errno> {
+    fn try_out(&mut self, memory: NonNull<[u8]>) -> Result<(), Errno> {
         let request = Request {
             write: false,
             buffer: 0,
-            start: buffers.pointer(0),
-            bytes: buffers.bytes().min(super::BLOCK_BYTES),
+            start: memory.cast(),
+            bytes: super::BLOCK_BYTES,
             offset: 0,
         };
         self.flying[0] = Some(Rest::of(request));
@@ -91,16 +97,16 @@ impl Uring {
         let fd = types::Fd(self.file.as_raw_fd());
         let bytes = part.bytes.min(self.part_bytes_max).min(1 << 30);
         #[allow(clippy::cast_possible_truncation)]
-        let (bytes, index) = (bytes as u32, buffer as u16);
+        let bytes = bytes as u32;
         let start = part.start.as_ptr();
         let entry = match (part.write, self.fixed) {
-            (true, true) => opcode::WriteFixed::new(fd, start, bytes, index)
+            (true, true) => opcode::WriteFixed::new(fd, start, bytes, MEMORY)
                 .offset(part.offset)
                 .build(),
             (true, false) => opcode::Write::new(fd, start, bytes)
                 .offset(part.offset)
                 .build(),
-            (false, true) => opcode::ReadFixed::new(fd, start, bytes, index)
+            (false, true) => opcode::ReadFixed::new(fd, start, bytes, MEMORY)
                 .offset(part.offset)
                 .build(),
             (false, false) => opcode::Read::new(fd, start, bytes)
