@@ -10,14 +10,14 @@
 
 use vtensor::{Bytes, Mode};
 
-use super::iteration::Cursor;
-use super::runtime::Runtime;
+use super::holdings::Holdings;
+use super::place::Cursor;
 use super::score::{Event, Spec, merged};
 use super::tensor::{Access, Key, Tensor};
 use crate::error::RuntimeError;
 use crate::failure::short_name;
 
-impl Runtime {
+impl Holdings {
     /// Refuses a handle that stands for nothing in a frozen iteration.
     pub(super) fn check_alive(&self, cursor: Cursor, tensor: Tensor) -> Result<(), RuntimeError> {
         self.key_in(cursor, tensor).map(|_| ())

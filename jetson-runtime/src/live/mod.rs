@@ -9,34 +9,42 @@
 //!                           └─> program (frozen) <──────────────────────────────┘
 //! ```
 //!
+//! A module uses only those before it in this list: first words and memory, then programs, then who
+//! has the tensors, then what an application may call. Only the heap also uses its own parts.
+//!
 //! | module | noun |
 //! |---|---|
 //! | `config` | what an application may choose |
-//! | `tensor`, `registry` | handles, and what they stand for |
-//! | `runtime`, `iteration` | the calls of an application, outside and inside iterations |
-//! | `recording` | an iteration on demand |
-//! | `attempts` | calls that are refused in a frozen iteration, without an end of it |
-//! | `op` | an open op: its tensors at their addresses |
-//! | `heap`, `garage`, `space` | memory on demand: whole tensors in the arena |
-//! | `seats`, `seated` | addresses that tensors keep for life; tensors that have one |
-//! | `windows` | memory by address, for applications that hold pointers |
-//! | `pins` | tensors that stay at one address |
-//! | `contents` | what tensors on the heap hold |
+//! | `tensor`, `score`, `registry` | handles, a recorded iteration, and what handles stand for |
+//! | `op` | an open op: its tensors at their addresses, and what runs it again |
 //! | `losses` | which bytes of a tensor cannot be used |
-//! | `score` | a recorded iteration |
+//! | `report` | what was done |
+//! | `seats`, `space`, `garage` | addresses for life, room in the arena, tensors outside of it |
+//! | `heap` | memory on demand: whole tensors in the arena |
+//! | `contents`, `seated`, `pins` | of them: what they hold; addresses for life; places for good |
+//! | `link` | measuring the link to the spill tier |
+//! | `putback` | pinned tensors, as they were before an op ran again |
+//! | `program` | a frozen program and how it maps to the application's ops |
 //! | `transcript` | a score as a trace that can be planned |
 //! | `planning` | from a transcript to a proven plan |
-//! | `program` | a frozen program and how it maps to the application's ops |
-//! | `replays` | ops that may run again |
-//! | `putback` | pinned tensors, as they were before an op ran again |
-//! | `replay_check` | whether an op that runs again leaves the same bits |
-//! | `recovery` | what a program that stops had given up to compute it later |
 //! | `program_file` | a program that is saved and loaded |
 //! | `track` | what is known of one kind of iteration |
-//! | `switching` | carrying tensors between heap and programs |
+//! | `handover` | a tensor that goes from a program to the heap |
+//! | `recovery` | what a program that stops had given up to compute it later |
 //! | `wear` | what programs write to flash |
-//! | `link` | measuring the link to the spill tier |
-//! | `report` | what was done |
+//! | `holdings` | the tensors, and who has them: the heap, or the active program |
+//! | `switching` | carrying tensors between heap and programs |
+//! | `keeping` | tensors that stay in the arena, at one address |
+//! | `replay_check` | whether an op that runs again leaves the same bits |
+//! | `recording` | an iteration on demand |
+//! | `place` | where the application is: outside an iteration, or how far in one |
+//! | `attempts` | calls that are refused in a frozen iteration, without an end of it |
+//! | `runtime` | what an application holds, and its calls outside of iterations |
+//! | `divergence` | an iteration that leaves its recording |
+//! | `replays` | ops that run again, when they are due |
+//! | `iteration` | the calls of an application inside iterations |
+//! | `creation` | tensors that begin and end |
+//! | `windows` | memory by address, for applications that hold pointers |
 //!
 //! Guarantees: the budget holds from the first op on; an op sees its tensors' latest bytes or the
 //! call fails; a program runs only after the verifier has passed it; while a program runs as
@@ -50,13 +58,19 @@
 mod attempts;
 mod config;
 mod contents;
+mod creation;
+mod divergence;
 mod garage;
+mod handover;
 mod heap;
+mod holdings;
 mod iteration;
+mod keeping;
 mod link;
 mod losses;
 mod op;
 mod pins;
+mod place;
 mod planning;
 mod program;
 mod program_file;
@@ -85,9 +99,8 @@ mod tests;
 
 pub use config::Config;
 pub use losses::{Loss, LostRange};
-pub use op::{Op, View};
+pub use op::{Op, Token, View};
 pub use planning::predict;
-pub use replays::Token;
 pub use report::{Divergence, ProgramReport, RuntimeStats};
 pub use runtime::Runtime;
 pub use tensor::{Access, ProgramKey, Tensor, TensorDesc};

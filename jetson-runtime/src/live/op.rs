@@ -1,4 +1,4 @@
-//! One open op: its tensors, at their addresses.
+//! One open op: its tensors, at their addresses; and what computes it again, where it may.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -94,6 +94,14 @@ impl<'a> Op<'a> {
         })
     }
 }
+
+/// What the application says of an op, for its replayer: two words, such as a function and its
+/// data.
+pub type Token = [usize; 2];
+
+/// Runs an op again: computes what the op computed, on the tensors that it is given now. The error
+/// is a sentence for people.
+pub(super) type Replayer = Box<dyn FnMut(Token, &mut Op<'_>) -> Result<(), &'static str> + Send>;
 
 /// One tensor of an open op.
 #[derive(Debug)]

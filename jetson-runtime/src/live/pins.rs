@@ -1,105 +1,17 @@
-//! Pins: persistent tensors that stay where they are, at the high end of the arena.
+//! Pins: places at the high end of the arena, for tensors that stay where they are.
 //!
-//! Guarantees: the address of a pinned tensor does not change until it is unpinned, whatever runs.
-//! What is pinned is taken from the budget of everything else: the heap and every program have the
-//! arena below the lowest pin.
+//! Guarantees: pins do not overlap, and the heap has the arena below the lowest one. *Not here*:
+//! programs that were planned for more of the arena (see `keeping`).
 
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 use vtensor::{Bytes, limits};
 
 use super::heap::Heap;
-use super::runtime::Runtime;
-use super::tensor::{Key, Tensor};
+use super::tensor::Key;
 use crate::error::RuntimeError;
 use crate::failure::short_name;
 use crate::scale::{system_page, to_usize};
-
-impl Runtime {
-    /// Keeps a persistent tensor in the arena, at one address, until [`Self::unpin`]. The bytes
-    /// there are the tensor's content; the application may use them whenever no op that accesses
-    /// the tensor is open. Programs are planned anew for the rest of the budget. Pinning again
-    /// answers the same address.
-    ///
-    /// # Errors
-    /// Inside an iteration; if there is no such tensor, its content was lost, or the arena has no
-    /// room for it; if the spill tier fails.
-    pub fn pin(&mut self, tensor: Tensor) -> Result<NonNull<u8>, RuntimeError> {
-        self.at_rest("pin")?;
-        let key = self.registry.resolve(tensor)?;
-        self.settle(key)?;
-        Ok(self.heap.pointer(key))
-    }
-
-    /// Lets a pinned tensor move again. Its address is no longer good. One that is not pinned, or
-    /// is of a kind that is kept, stays as it is.
-    ///
-    /// # Errors
-    /// Inside an iteration; if there is no such tensor; if the spill tier fails.
-    pub fn unpin(&mut self, tensor: Tensor) -> Result<(), RuntimeError> {
-        self.at_rest("unpin")?;
-        let key = self.registry.resolve(tensor)?;
-        if self.heap.is_pinned(key) && !self.heap.items[&key].keep {
-            self.withdraw_programs()?;
-            self.heap.clear_arena()?;
-            self.heap.unpin(key)?;
-        }
-        Ok(())
-    }
-
-    /// Pins a tensor if it is of a kind that is kept.
-    pub(super) fn keep(&mut self, key: Key) -> Result<(), RuntimeError> {
-        match self.heap.items[&key].keep {
-            true => self.settle(key),
-            false => Ok(()),
-        }
-    }
-
-    /// Pins what outlived its iteration and is kept.
-    pub(super) fn keep_waiting(&mut self) -> Result<(), RuntimeError> {
-        while let Some(&key) = self.to_keep.last() {
-            if self.registry.spec(key).is_some() {
-                self.keep(key)?;
-            }
-            self.to_keep.pop();
-        }
-        Ok(())
-    }
-
-    /// A tensor that is destroyed needs its place no more.
-    pub(super) fn discard_pin(&mut self, key: Key) -> Result<(), RuntimeError> {
-        if self.heap.is_pinned(key) {
-            self.withdraw_programs()?;
-            self.heap.clear_arena()?;
-            self.heap.item(key).pinned = None;
-            self.heap.resize();
-        }
-        Ok(())
-    }
-
-    /// Gives a tensor its place for life.
-    fn settle(&mut self, key: Key) -> Result<(), RuntimeError> {
-        if !self.heap.is_pinned(key) {
-            self.withdraw_programs()?;
-            self.heap.clear_arena_but(Some(key))?;
-            self.heap.pin(key)?;
-        }
-        Ok(())
-    }
-
-    /// Gives all programs up: they were planned for another arena. What was recorded stays.
-    fn withdraw_programs(&mut self) -> Result<(), RuntimeError> {
-        self.vacate()?;
-        for track in &mut self.tracks {
-            let program = track.program.take();
-            (track.loaded, track.refusal) = (None, None);
-            if let Some(program) = program {
-                self.stats.absorb(&program.frozen.stats());
-            }
-        }
-        Ok(())
-    }
-}
 
 impl Heap {
     /// How much of the arena is not pinned.
@@ -130,7 +42,7 @@ impl Heap {
     }
 
     /// Pins a tensor. No other one has a block in the arena.
-    fn pin(&mut self, key: Key) -> Result<(), RuntimeError> {
+    pub(super) fn pin(&mut self, key: Key) -> Result<(), RuntimeError> {
         let item = &self.items[&key];
         let bytes = pinned_bytes(item.bytes);
         item.check_kept()?;
@@ -178,7 +90,7 @@ impl Heap {
     }
 
     /// Unpins a tensor: its content goes to the garage.
-    fn unpin(&mut self, key: Key) -> Result<(), RuntimeError> {
+    pub(super) fn unpin(&mut self, key: Key) -> Result<(), RuntimeError> {
         let item = self.item(key);
         (item.device, item.pinned) = (item.pinned, None);
         let saved = self.save(key);
@@ -197,8 +109,14 @@ impl Heap {
         Ok(())
     }
 
+    /// Unpins a tensor that is destroyed: its content is gone.
+    pub(super) fn discard_pin(&mut self, key: Key) {
+        self.item(key).pinned = None;
+        self.resize();
+    }
+
     /// What is below the pins is the heap's.
-    pub(super) fn resize(&mut self) {
+    fn resize(&mut self) {
         let lowest = self.pins().last().map(|(start, _)| *start);
         self.space.resize(lowest.unwrap_or(self.arena_bytes()));
     }

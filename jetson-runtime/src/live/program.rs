@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use lgm::plan::Plan;
 use lgm::plan_file;
@@ -13,14 +14,14 @@ use lgm::trace::MappedSkeleton;
 use lgm::verify::VerifiedPlan;
 use vtensor::{Bytes, Mode, OpIndex, StepKind, TensorId};
 
-use super::op::Row;
+use super::op::{Op, Replayer, Row, Token};
 use super::putback::PutBack;
-use super::replays::Token;
 use super::score::{OpEvent, Score, mode_of};
 use super::seats::Seats;
 use super::tensor::Key;
 use crate::arena::Arena;
 use crate::error::RuntimeError;
+use crate::failure::short_name;
 use crate::frozen::Frozen;
 use crate::scale::to_usize;
 
@@ -154,6 +155,28 @@ impl Program {
         self.seats.iter().for_each(|(_, seat)| seat.hide());
     }
 
+    /// Runs the steps that are due until one of them is the application's own. `score` is the one
+    /// that the program was made for.
+    pub(super) fn run_again(
+        &mut self,
+        score: &Score,
+        replayer: &mut Replayer,
+    ) -> Result<(), RuntimeError> {
+        while let Some(StepKind::Replay(op)) = self.frozen.due() {
+            let step = self.frozen.course.next_step;
+            self.frozen.step_begin(OpIndex::from_index(step))?;
+            let token = self.tokens[op.index()];
+            let mut put_back = std::mem::take(&mut self.put_back);
+            let mut tensors = Op::new(self.rows_of_step(step));
+            let ran = put_back.around(step, || replayer(token, &mut tensors));
+            self.put_back = put_back;
+            ran.map_err(|reason| failed(score, op, reason))?;
+            compiler_fence(Ordering::SeqCst);
+            self.frozen.step_end()?;
+        }
+        Ok(())
+    }
+
     /// The tensors of op `op` of the score, as it runs at first.
     pub(super) fn rows(&self, op: usize) -> &[Row] {
         self.rows_of_step(self.step_of[op])
@@ -239,4 +262,14 @@ pub(super) fn stale(plan: &Plan, score: &Score, left_out: &dyn Fn(Key) -> bool) 
         }
     }
     None
+}
+
+/// The error of an op that could not run again.
+#[cold]
+pub(super) fn failed(score: &Score, op: OpIndex, reason: &'static str) -> RuntimeError {
+    let name = score.ops().nth(op.index()).map_or("", |op| &op.name);
+    RuntimeError::Replay {
+        op: short_name(name),
+        reason,
+    }
 }

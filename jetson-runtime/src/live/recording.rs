@@ -1,17 +1,19 @@
 //! Recording: an iteration on demand, written down as it goes.
+//!
+//! In: its calls, and the heap, where all its tensors are. Out: the addresses of each op's tensors;
+//! at the end a score with durations, for the track of its kind.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::Instant;
 
+use lgm::trace::Phase;
 use tracing::warn;
 use vtensor::{Mode, limits};
 
-use super::iteration::Place;
-use super::op::{Op, Row};
+use super::holdings::Holdings;
+use super::op::{Op, Row, Token};
 use super::replay_check::ReplayCheck;
-use super::replays::Token;
-use super::runtime::Runtime;
 use super::score::{Event, OpEvent, Score, merged, mode_of};
 use super::seats::Seats;
 use super::tensor::{Access, Key};
@@ -22,130 +24,135 @@ use crate::stats::elapsed_ns;
 
 /// An iteration on demand.
 pub(super) struct Recording {
-    pub(super) track: usize,
+    track: usize,
     pub(super) score: Score,
     pub(super) durations_ns: Vec<u64>,
-    pub(super) open: Option<OpenOp>,
+    pub(super) open: Option<Box<OpenOp>>,
     /// Ops that did not leave the same bits when they ran again; `None`: it is not checked.
-    pub(super) once: Option<BTreeSet<usize>>,
+    once: Option<BTreeSet<usize>>,
     /// Addresses of its own tensors that keep theirs.
     pub(super) seats: Seats,
 }
 
 /// An op that runs on demand.
 pub(super) struct OpenOp {
-    pub(super) event: OpEvent,
+    event: OpEvent,
     began: Instant,
-    check: Option<Box<ReplayCheck>>,
+    /// Its tensors.
+    rows: Vec<Row>,
+    check: Option<ReplayCheck>,
 }
 
-impl Runtime {
-    pub(super) fn record(&mut self, event: Event) {
-        if let Place::Recording(recording) = &mut self.place {
-            recording.score.events.push(event);
+impl Recording {
+    /// The beginning of an iteration of a kind. `check`: whether ops that may run again are
+    /// checked.
+    pub(super) fn new(track: usize, check: bool) -> Self {
+        Self {
+            track,
+            score: Score::default(),
+            durations_ns: Vec::new(),
+            open: None,
+            once: check.then(BTreeSet::new),
+            seats: Seats::default(),
         }
     }
 
-    /// Begins an op on demand.
-    #[cold]
-    pub(super) fn record_op(
+    /// Begins an op. None is open.
+    pub(super) fn op_begin(
         &mut self,
+        holdings: &mut Holdings,
         name: &str,
+        phase: Phase,
         accesses: &[Access],
         token: Option<Token>,
     ) -> Result<Op<'_>, RuntimeError> {
-        let Place::Recording(Recording { open: None, .. }) = self.place else {
-            return Err(self.out_of_order("op_begin", "begin an iteration, end the op before"));
-        };
         let keys: Result<Vec<(Key, Mode)>, RuntimeError> = accesses
             .iter()
-            .map(|access| Ok((self.registry.resolve(access.tensor)?, access.mode)))
+            .map(|access| Ok((holdings.registry.resolve(access.tensor)?, access.mode)))
             .collect();
         let event = OpEvent {
             name: name.into(),
-            phase: self.phase,
+            phase,
             accesses: keys?,
             replayable: token.is_some(),
         };
+        let heap = &mut holdings.heap;
         let once = merged(&event.accesses);
         let undefined = |&&(key, mode): &&(Key, Mode)| {
-            key.is_transient() && mode == Mode::Read && !self.heap.is_written(key)
+            key.is_transient() && mode == Mode::Read && !heap.is_written(key)
         };
         if let Some((key, _)) = once.iter().find(undefined) {
             return Err(RuntimeError::ReadBeforeWrite {
                 op: short_name(name),
-                name: short_name(&self.heap.items[key].name),
+                name: short_name(&heap.items[key].name),
             });
         }
-        self.heap.acquire(name, &once)?;
-        self.rows.clear();
-        for (key, _) in &event.accesses {
-            self.rows.push(Row {
-                pointer: self.heap.pointer(*key),
-                bytes: to_usize(self.heap.items[key].asked),
-                mode: mode_of(*key, &once),
-            });
-        }
-        if let Place::Recording(recording) = &mut self.place {
-            let check = recording.once.as_ref().and(token);
-            let check = check.map(|token| Box::new(ReplayCheck::new(token, &self.rows)));
-            let began = Instant::now();
-            recording.open = Some(OpenOp {
-                event,
-                began,
-                check,
-            });
-        }
+        heap.acquire(name, &once)?;
+        let row = |&(key, _): &(Key, Mode)| Row {
+            pointer: heap.pointer(key),
+            bytes: to_usize(heap.items[&key].asked),
+            mode: mode_of(key, &once),
+        };
+        let rows: Vec<Row> = event.accesses.iter().map(row).collect();
+        let check = self.once.as_ref().and(token);
+        let check = check.map(|token| ReplayCheck::new(token, &rows));
+        let open = self.open.insert(Box::new(OpenOp {
+            event,
+            rows,
+            check,
+            began: Instant::now(),
+        }));
         compiler_fence(Ordering::SeqCst);
-        Ok(Op::new(&self.rows))
+        Ok(Op::new(&open.rows))
     }
 
-    /// Ends an op on demand.
-    pub(super) fn end_recorded_op(&mut self, open: OpenOp) {
+    /// Ends the open op.
+    pub(super) fn op_end(&mut self, holdings: &mut Holdings) {
+        let open = self.open.take().expect("the caller looked");
         compiler_fence(Ordering::SeqCst);
         let ns = elapsed_ns(open.began);
-        if let (Some(check), Some(replayer)) = (open.check, &mut self.replayer)
-            && let Err(found) = check.run(&self.rows, replayer)
-            && let Place::Recording(recording) = &mut self.place
+        if let (Some(check), Some(replayer)) = (open.check, &mut holdings.replayer)
+            && let Err(found) = check.run(&open.rows, replayer)
         {
             let op = &*open.event.name;
             warn!(op, found, "it cannot run again, whatever it says");
-            let number = recording.durations_ns.len();
-            recording.once.get_or_insert_default().insert(number);
+            let number = self.durations_ns.len();
+            self.once.get_or_insert_default().insert(number);
         }
-        self.heap.note_writes(&open.event.merged());
-        if let Place::Recording(recording) = &mut self.place {
-            recording.durations_ns.push(ns.min(limits::OP_NS_MAX));
-            recording.score.events.push(Event::Op(open.event));
-        }
+        holdings.heap.note_writes(&open.event.merged());
+        self.durations_ns.push(ns.min(limits::OP_NS_MAX));
+        self.score.events.push(Event::Op(open.event));
     }
 
-    /// Takes a recorded iteration in; what it left behind becomes persistent.
-    pub(super) fn end_recording(&mut self, mut recording: Recording) {
-        let left: Vec<Key> = self.registry.alive().collect();
+    /// Ends the iteration: its kind's track takes it in, and what it left behind becomes
+    /// persistent.
+    pub(super) fn finish(mut self, holdings: &mut Holdings) {
+        let left: Vec<Key> = holdings.registry.alive().collect();
         for key in left {
-            recording
-                .score
-                .kept
-                .push(u32::try_from(key.index()).expect("numbers are u32"));
-            let promoted = self.registry.promote(key);
-            self.heap.rename(key, promoted);
-            self.to_keep.push(promoted);
+            let number = u32::try_from(key.index()).expect("numbers are u32");
+            self.score.kept.push(number);
+            let promoted = holdings.registry.promote(key);
+            holdings.heap.rename(key, promoted);
+            holdings.to_keep.push(promoted);
         }
-        self.registry.end_iteration();
-        self.stats.recorded_iterations += 1;
-        let Recording {
-            track,
-            score,
-            durations_ns,
-            seats,
-            once,
-            ..
-        } = recording;
-        self.tracks[track].note(score, durations_ns);
-        if let Some(once) = once {
-            self.tracks[track].note_check(once);
+        holdings.registry.end_iteration();
+        holdings.stats.recorded_iterations += 1;
+        let track = &mut holdings.tracks[self.track];
+        track.note(self.score, self.durations_ns);
+        if let Some(once) = self.once {
+            track.note_check(once);
         }
-        self.tracks[track].seats = seats;
+        track.seats = self.seats;
+    }
+
+    /// Gives the iteration up: what an open op was writing is torn.
+    pub(super) fn abort(self, holdings: &mut Holdings) {
+        if let Some(open) = self.open {
+            holdings.heap.note_torn(&open.event.merged());
+        }
+        let gone: Vec<Key> = holdings.registry.alive().collect();
+        gone.into_iter().for_each(|key| holdings.heap.forget(key));
+        holdings.registry.end_iteration();
+        holdings.stats.aborted_iterations += 1;
     }
 }

@@ -16,15 +16,14 @@ use lgm::skeleton::Access;
 use tracing::warn;
 use vtensor::{Mode, OpIndex, StepKind, TensorId};
 
+use super::handover::salvage;
 use super::heap::Heap;
 use super::losses::Loss;
-use super::op::{Op, Row};
-use super::program::{Program, unknown_writes};
+use super::op::{Op, Replayer, Row};
+use super::program::{Program, failed, unknown_writes};
 use super::putback::PutBack;
 use super::registry::Registry;
-use super::replays::{Replayer, failed};
 use super::score::{Score, Spec, mode_of};
-use super::switching::salvage;
 use super::tensor::Key;
 use crate::content::Content;
 use crate::error::RuntimeError;

@@ -76,6 +76,13 @@ impl Registry {
             .ok_or(RuntimeError::NoTensor(tensor.to_bits()))
     }
 
+    /// Whether a handle is that of a recorded tensor. One that outlived its iteration has two.
+    #[inline]
+    pub(super) fn is(&self, key: Key, tensor: Tensor) -> bool {
+        let renamed = || self.resolve(tensor).is_ok_and(|other| other == key);
+        key.handle(self.serial) == tensor || (!key.is_transient() && renamed())
+    }
+
     /// What a key stands for, if it is alive.
     pub(super) fn spec(&self, key: Key) -> Option<&Spec> {
         if key.is_transient() {

@@ -10,8 +10,7 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use super::op::{Op, Row};
-use super::replays::{Replayer, Token};
+use super::op::{Op, Replayer, Row, Token};
 
 /// Memory as tensors are aligned.
 #[repr(align(512))]

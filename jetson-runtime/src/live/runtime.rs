@@ -3,61 +3,36 @@
 //! Calls may come from any thread, one at a time. A call that returns an error has changed nothing,
 //! unless its text says otherwise.
 
-use std::sync::Arc;
+use std::ptr::NonNull;
 
 use lgm::plan::Plan;
 use lgm::profile::Link;
 use lgm::trace::{Phase, Trace};
-use tracing::info;
-use vtensor::{Bytes, TensorId, limits};
+use vtensor::{Bytes, TensorId};
 
 use super::config::Config;
 use super::contents::DAMAGED;
-use super::garage::Garage;
-use super::heap::Heap;
-use super::iteration::Place;
-use super::link::link;
+use super::holdings::Holdings;
 use super::losses::LostRange;
-use super::op::Row;
+use super::place::Place;
 use super::program_file;
-use super::registry::Registry;
-use super::replays::Replayer;
 use super::report::{Divergence, ProgramReport, RuntimeStats};
-use super::score::Spec;
-use super::tensor::{Key, ProgramKey, Tensor, TensorDesc};
+use super::tensor::{Key, ProgramKey, Tensor};
 use super::track::Track;
 use super::transcript::Transcript;
-use crate::arena::Arena;
-use crate::counters::Counters;
-use crate::engine::{EngineOptions, copier};
 use crate::error::RuntimeError;
 use crate::failure::short_name;
 use crate::frozen::Frozen;
-use crate::memory::{self, Usage, process_pss};
-use crate::scale::system_page;
+use crate::memory::{Usage, process_pss};
 
 /// A runtime under a budget. Dropping it gives everything back; nothing is left behind.
 pub struct Runtime {
-    pub(super) config: Config,
-    pub(super) link: Link,
-    pub(super) arena: Arc<Arena>,
-    pub(super) registry: Registry,
-    pub(super) heap: Heap,
-    pub(super) tracks: Vec<Track>,
-    /// The track whose program holds what it uses. None: the heap holds everything.
-    pub(super) active: Option<usize>,
-    /// Tensors that outlived the iteration that made them and are to get a place for life.
-    pub(super) to_keep: Vec<Key>,
+    pub(super) holdings: Holdings,
     pub(super) place: Place,
     /// The part of the step that ops belong to.
     pub(super) phase: Phase,
     /// Whether the open op was begun by a touch.
     pub(super) touching: bool,
-    /// The tensors of an op that runs on demand.
-    pub(super) rows: Vec<Row>,
-    /// What runs ops of the application again.
-    pub(super) replayer: Option<Replayer>,
-    pub(super) stats: RuntimeStats,
     pub(super) divergences: Vec<Divergence>,
 }
 
@@ -66,122 +41,14 @@ impl Runtime {
     ///
     /// # Errors
     /// If the machine does not have it, or the spill tier cannot be used.
-    pub fn new(mut config: Config) -> Result<Self, RuntimeError> {
-        let page = system_page();
-        let (arena, claimed) = match config.budget {
-            Some(budget) => {
-                let arena = Arena::new(budget.0 / page * page)?;
-                let claimed = arena.bytes();
-                (arena, claimed)
-            }
-            None => {
-                let available = memory::available().unwrap_or(Bytes(limits::TOTAL_BYTES_MAX));
-                (Arena::sparse(available.0 / page * page)?, 0)
-            }
-        };
-        let arena = Arc::new(arena);
-        let (link, tuning) = link(&config)?;
-        config.storage = tuning.map_or(config.storage, |tuning| config.storage.tuned(tuning));
-        let garage = Garage::new(&config.spill, &config.storage, config.spill_bytes_max)?;
-        let options = EngineOptions {
-            duplex: link.duplex,
-            throttle: config.throttle,
-            fault: config.fault,
-        };
-        let copier = copier(garage.tier(), &Arc::new(Counters::new(0, 0)), options)?;
-        let heap = Heap::new(&arena, claimed, garage, copier, config.effective_keep())?;
-        info!(budget = ?config.budget, ?link, "recording");
+    pub fn new(config: Config) -> Result<Self, RuntimeError> {
         Ok(Self {
-            config,
-            link,
-            arena,
-            registry: Registry::default(),
-            heap,
-            tracks: Vec::new(),
-            active: None,
-            to_keep: Vec::new(),
+            holdings: Holdings::new(config)?,
             place: Place::Rest,
             phase: Phase::Forward,
             touching: false,
-            rows: Vec::new(),
-            replayer: None,
-            stats: RuntimeStats::default(),
             divergences: Vec::new(),
         })
-    }
-
-    /// Creates a tensor: outside of iterations one that lasts until it is destroyed; inside, one of
-    /// the iteration. The latter must be created in the same order each time and destroyed before
-    /// the iteration ends; what is left then becomes persistent (as lazily made optimizer state).
-    /// A persistent tensor reads as zeroes until it is written.
-    ///
-    /// # Errors
-    /// If it has no bytes or too many, or an op is open; if it is to stay in the arena for good,
-    /// [`Config::keep`], and there is no room for it.
-    pub fn create(&mut self, desc: &TensorDesc<'_>) -> Result<Tensor, RuntimeError> {
-        let advice = match desc.bytes.0 {
-            0 => Some("a tensor has bytes"),
-            bytes if bytes > limits::TENSOR_BYTES_MAX => Some("at most 2^43 are supported"),
-            _ if desc.name.len() > limits::NAME_BYTES_MAX => Some("take a shorter name"),
-            _ => None,
-        };
-        if let Some(advice) = advice {
-            return Err(RuntimeError::TensorDesc {
-                bytes: desc.bytes.0,
-                name_bytes: desc.name.len(),
-                advice,
-            });
-        }
-        if !matches!(self.place, Place::Rest) {
-            return self.create_transient(desc);
-        }
-        let spec = Spec::new(desc);
-        let key = self.registry.create(spec.clone());
-        let seated = self.seat(key, &spec);
-        self.heap.admit(key, &spec);
-        if let Err(error) = seated.and_then(|()| self.keep(key)) {
-            self.heap.forget(key);
-            self.heap.seats.remove(key);
-            self.registry.destroy(key);
-            return Err(error);
-        }
-        Ok(key.handle(0))
-    }
-
-    /// Reserves an address for a tensor that keeps its.
-    pub(super) fn seat(&mut self, key: Key, spec: &Spec) -> Result<(), RuntimeError> {
-        match spec.fixed {
-            true => self.heap.reserve_seat(key, spec),
-            false => Ok(()),
-        }
-    }
-
-    /// Destroys a tensor. Programs that use it are forgotten.
-    ///
-    /// # Errors
-    /// If there is no such tensor, an op is open, or a persistent one is destroyed inside an
-    /// iteration.
-    pub fn destroy(&mut self, tensor: Tensor) -> Result<(), RuntimeError> {
-        if !matches!(self.place, Place::Rest) {
-            return self.destroy_inside(tensor);
-        }
-        let key = self.registry.resolve(tensor)?;
-        let uses = |track: &Track| {
-            let program = track.program.as_ref();
-            program.is_some_and(|program| program.id(key).is_some())
-                || track.score.persistent().contains(&key)
-        };
-        if self.active.is_some_and(|active| uses(&self.tracks[active])) {
-            self.vacate()?;
-        }
-        for track in self.tracks.iter_mut().filter(|track| uses(track)) {
-            track.forget();
-        }
-        self.discard_pin(key)?;
-        self.heap.forget(key);
-        self.heap.seats.remove(key);
-        self.registry.destroy(key);
-        Ok(())
     }
 
     /// Copies bytes `offset ..` of a tensor to `buffer`, wherever they are. Moves nothing.
@@ -197,12 +64,12 @@ impl Runtime {
     ) -> Result<(), RuntimeError> {
         let key = self.range(tensor, offset, buffer.len(), "read")?;
         let Some((frozen, id)) = self.holder(key) else {
-            return self.heap.read(key, offset, buffer);
+            return self.holdings.heap.read(key, offset, buffer);
         };
         match frozen.read(id, offset, buffer) {
             Err(error) if is_damage(&error) => {
-                self.rescue(&error);
-                self.heap.read(key, offset, buffer)
+                self.holdings.rescue(&error);
+                self.holdings.heap.read(key, offset, buffer)
             }
             read => read,
         }
@@ -221,16 +88,16 @@ impl Runtime {
     ) -> Result<(), RuntimeError> {
         let key = self.range(tensor, offset, buffer.len(), "write")?;
         let Some((frozen, id)) = self.holder(key) else {
-            return self.heap.write(key, offset, buffer);
+            return self.holdings.heap.write(key, offset, buffer);
         };
         let written = frozen.write(id, offset, buffer);
         if let Err(error @ RuntimeError::Tier { .. }) = &written {
-            self.rescue(error);
+            self.holdings.rescue(error);
             if is_damage(error) {
-                return self.heap.write(key, offset, buffer);
+                return self.holdings.heap.write(key, offset, buffer);
             }
             let end = offset + buffer.len() as u64;
-            self.heap.lose_blocks(key, offset, end);
+            self.holdings.heap.lose_blocks(key, offset, end);
         }
         written
     }
@@ -242,28 +109,28 @@ impl Runtime {
     /// If there is no such tensor.
     pub fn lost(&mut self, tensor: Tensor) -> Result<Vec<LostRange>, RuntimeError> {
         if let Place::Replaying(cursor) = self.place {
-            self.check_alive(cursor, tensor)?;
+            self.holdings.check_alive(cursor, tensor)?;
             if tensor.is_transient() {
                 return Ok(Vec::new());
             }
         }
-        let key = self.registry.resolve(tensor)?;
+        let key = self.holdings.registry.resolve(tensor)?;
         if matches!(self.place, Place::Rest) && self.holder(key).is_some() {
             return Ok(Vec::new());
         }
-        let item = self.heap.items.get(&key);
+        let item = self.holdings.heap.items.get(&key);
         Ok(item.map_or_else(Vec::new, |item| item.losses.ranges().to_vec()))
     }
 
     /// The active program, if it holds the tensor. If its copies have failed, the heap has it.
     fn holder(&mut self, key: Key) -> Option<(&mut Frozen, TensorId)> {
-        let active = self.active?;
-        let program = self.tracks[active].program.as_mut();
+        let active = self.holdings.active?;
+        let program = self.holdings.tracks[active].program.as_mut();
         if let Err(error) = program.expect("it is active").frozen.rest("hold") {
-            self.rescue(&error);
+            self.holdings.rescue(&error);
             return None;
         }
-        let program = self.tracks[active].program.as_mut();
+        let program = self.holdings.tracks[active].program.as_mut();
         let program = program.expect("it is active");
         program.id(key).map(|id| (&mut program.frozen, id))
     }
@@ -276,9 +143,13 @@ impl Runtime {
         bytes: usize,
         call: &'static str,
     ) -> Result<Key, RuntimeError> {
-        self.at_rest(call)?;
-        let key = self.registry.resolve(tensor)?;
-        let spec = self.registry.spec(key).expect("it was just resolved");
+        self.place.at_rest(call)?;
+        let key = self.holdings.registry.resolve(tensor)?;
+        let spec = self
+            .holdings
+            .registry
+            .spec(key)
+            .expect("it was just resolved");
         match offset.checked_add(bytes as u64) {
             Some(end) if end <= spec.bytes => Ok(key),
             end => Err(RuntimeError::Bounds {
@@ -290,23 +161,50 @@ impl Runtime {
         }
     }
 
+    /// Keeps a persistent tensor in the arena, at one address, until [`Self::unpin`]. The bytes
+    /// there are the tensor's content; the application may use them whenever no op that accesses
+    /// the tensor is open. Programs are planned anew for the rest of the budget. Pinning again
+    /// answers the same address.
+    ///
+    /// # Errors
+    /// Inside an iteration; if there is no such tensor, its content was lost, or the arena has no
+    /// room for it; if the spill tier fails.
+    pub fn pin(&mut self, tensor: Tensor) -> Result<NonNull<u8>, RuntimeError> {
+        self.place.at_rest("pin")?;
+        let key = self.holdings.registry.resolve(tensor)?;
+        self.holdings.settle(key)?;
+        Ok(self.holdings.heap.pointer(key))
+    }
+
+    /// Lets a pinned tensor move again. Its address is no longer good. One that is not pinned, or
+    /// is of a kind that is kept, stays as it is.
+    ///
+    /// # Errors
+    /// Inside an iteration; if there is no such tensor; if the spill tier fails.
+    pub fn unpin(&mut self, tensor: Tensor) -> Result<(), RuntimeError> {
+        self.place.at_rest("unpin")?;
+        let key = self.holdings.registry.resolve(tensor)?;
+        self.holdings.release(key)
+    }
+
     /// What was done so far.
     #[must_use]
     pub fn stats(&self) -> RuntimeStats {
-        let mut stats = self.stats;
-        let [out, r#in] = self.heap.moved.bytes;
+        let mut stats = self.holdings.stats;
+        let [out, r#in] = self.holdings.heap.moved.bytes;
         stats.moved_out.0 += out;
         stats.moved_in.0 += r#in;
-        stats.stall_ns += self.heap.moved.ns;
+        stats.stall_ns += self.holdings.heap.moved.ns;
         for program in self
+            .holdings
             .tracks
             .iter()
             .filter_map(|track| track.program.as_ref())
         {
             stats.absorb(&program.frozen.stats());
         }
-        stats.garage = self.heap.garage.used();
-        stats.pinned = self.heap.pinned_bytes();
+        stats.garage = self.holdings.heap.garage.used();
+        stats.pinned = self.holdings.heap.pinned_bytes();
         stats
     }
 
@@ -316,7 +214,7 @@ impl Runtime {
         let report = |track: &Track| {
             let plan = track.program.as_ref().map(|p| &p.frozen.parts.plan);
             let persistent = track.score.persistent().into_iter();
-            let bytes = persistent.filter_map(|key| Some(self.registry.spec(key)?.bytes));
+            let bytes = persistent.filter_map(|key| Some(self.holdings.registry.spec(key)?.bytes));
             ProgramReport {
                 key: track.key,
                 peak: Bytes(track.score.peak(bytes.sum())),
@@ -337,7 +235,7 @@ impl Runtime {
                 digest: track.program.as_ref().map(|program| program.digest),
             }
         };
-        self.tracks.iter().map(report).collect()
+        self.holdings.tracks.iter().map(report).collect()
     }
 
     /// The last recorded iteration of a kind, as a trace with the durations of this machine under
@@ -346,13 +244,13 @@ impl Runtime {
     /// # Errors
     /// If it exceeds the limits of a trace.
     pub fn trace(&self, key: ProgramKey) -> Result<Option<Trace>, RuntimeError> {
-        let track = self.tracks.iter().find(|track| track.key == key);
+        let track = self.holdings.tracks.iter().find(|track| track.key == key);
         let Some(track) = track.filter(|track| track.repeats > 0) else {
             return Ok(None);
         };
         let transcript = Transcript::new(
             &track.score,
-            &self.registry,
+            &self.holdings.registry,
             &track.durations_ns(),
             &|_| false,
             &track.once,
@@ -365,11 +263,15 @@ impl Runtime {
     /// # Errors
     /// If the kind has none.
     pub fn save_plan(&self, key: ProgramKey) -> Result<Vec<u8>, RuntimeError> {
-        let track = self.tracks.iter().find(|track| track.key == key);
+        let track = self.holdings.tracks.iter().find(|track| track.key == key);
         match track.and_then(|track| Some((track, track.program.as_ref()?))) {
             Some((track, program)) => {
                 let plan = &program.frozen.parts.plan;
-                Ok(program_file::encode(plan, &track.score, &self.registry))
+                Ok(program_file::encode(
+                    plan,
+                    &track.score,
+                    &self.holdings.registry,
+                ))
             }
             None => Err(RuntimeError::NotPlanned {
                 key: key.0,
@@ -386,17 +288,29 @@ impl Runtime {
     /// Inside an iteration; if the file is not a program or is damaged, or does not fit the tensors
     /// that exist. Whether it fits the budget shows when it is frozen.
     pub fn load_plan(&mut self, key: ProgramKey, file: &[u8]) -> Result<(), RuntimeError> {
-        self.at_rest("load_plan")?;
-        self.keep_waiting()?;
-        let loaded = program_file::decode(file, &self.registry, &|key| self.heap.is_pinned(key))
-            .map_err(|reason| RuntimeError::NotLoaded { key: key.0, reason })?;
-        let at = self.track(key);
-        if self.active == Some(at) {
-            self.vacate()?;
+        self.place.at_rest("load_plan")?;
+        self.holdings.keep_waiting()?;
+        let loaded = program_file::decode(file, &self.holdings.registry, &|key| {
+            self.holdings.heap.is_pinned(key)
+        })
+        .map_err(|reason| RuntimeError::NotLoaded { key: key.0, reason })?;
+        let at = self.holdings.track(key);
+        if self.holdings.active == Some(at) {
+            self.holdings.vacate()?;
         }
-        let repeats = self.config.warmup.max(2);
-        self.tracks[at].load(loaded, repeats);
+        let repeats = self.holdings.config.warmup.max(2);
+        self.holdings.tracks[at].load(loaded, repeats);
         Ok(())
+    }
+
+    /// Makes a program for a kind of iteration now, rather than when the next one begins.
+    ///
+    /// # Errors
+    /// Inside an iteration; if fewer than two equal iterations were recorded; if there is no plan,
+    /// or the machine refuses what it needs.
+    pub fn freeze(&mut self, key: ProgramKey) -> Result<(), RuntimeError> {
+        self.place.at_rest("freeze")?;
+        self.holdings.freeze(key)
     }
 
     /// Iterations that left what was recorded, the first ones; [`RuntimeStats::divergences`] counts
@@ -409,13 +323,13 @@ impl Runtime {
     /// The link to the spill tier as plans see it.
     #[must_use]
     pub const fn link(&self) -> Link {
-        self.link
+        self.holdings.link
     }
 
     /// The size of the arena. With a budget, that is the budget in whole pages of the system.
     #[must_use]
     pub fn arena_bytes(&self) -> Bytes {
-        Bytes(self.arena.bytes())
+        Bytes(self.holdings.arena.bytes())
     }
 
     /// The memory that the system holds for arena, spill tier and process now.
@@ -423,12 +337,16 @@ impl Runtime {
     /// # Errors
     /// If the system does not tell.
     pub fn usage(&self) -> Result<Usage, RuntimeError> {
-        let mut spill = self.heap.garage.used();
-        if let Some(program) = self.active.and_then(|at| self.tracks[at].program.as_ref()) {
+        let mut spill = self.holdings.heap.garage.used();
+        if let Some(program) = self
+            .holdings
+            .active
+            .and_then(|at| self.holdings.tracks[at].program.as_ref())
+        {
             spill.0 += program.frozen.parts.tier.allocated()?.0;
         }
         Ok(Usage {
-            arena_allocated: self.arena.allocated()?,
+            arena_allocated: self.holdings.arena.allocated()?,
             spill_allocated: spill,
             pss: process_pss()?,
         })

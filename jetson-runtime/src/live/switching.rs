@@ -10,41 +10,26 @@ use std::time::Instant;
 use tracing::{info, warn};
 use vtensor::{Bytes, TensorId};
 
-use super::heap::Heap;
-use super::iteration::Place;
-use super::losses::Loss;
+use super::handover::{carry, salvage};
+use super::holdings::Holdings;
 use super::planning::{self, Wish};
 use super::program::{self, Program};
-use super::recording::Recording;
 use super::recovery::Recovery;
-use super::report::Divergence;
-use super::runtime::Runtime;
-use super::score::{Event, Score};
+use super::score::Event;
 use super::seats::{Seat, Seats};
 use super::tensor::{Key, ProgramKey};
 use super::transcript::Transcript;
-use crate::content::{Content, Segment};
+use super::wear;
 use crate::course::Position;
 use crate::error::RuntimeError;
-use crate::frozen::Frozen;
 use crate::options::Options;
 use crate::planned::Planned;
 use crate::scale::to_usize;
 use crate::stats::elapsed_ns;
 
-/// Contents are carried in parts of this size.
-const BUFFER_BYTES: usize = 1 << 20;
-/// Divergences that are kept in full.
-const DIVERGENCES_MAX: usize = 16;
-
-impl Runtime {
-    /// Makes a program for a kind of iteration now, rather than when the next one begins.
-    ///
-    /// # Errors
-    /// Inside an iteration; if fewer than two equal iterations were recorded; if there is no plan,
-    /// or the machine refuses what it needs.
-    pub fn freeze(&mut self, key: ProgramKey) -> Result<(), RuntimeError> {
-        self.at_rest("freeze")?;
+impl Holdings {
+    /// Makes a kind's program now, or says why there is none.
+    pub(super) fn freeze(&mut self, key: ProgramKey) -> Result<(), RuntimeError> {
         let refuse = |reason| RuntimeError::NotPlanned { key: key.0, reason };
         let at = self.tracks.iter().position(|track| track.key == key);
         let Some(at) = at.filter(|&at| self.tracks[at].repeats >= 2) else {
@@ -131,7 +116,8 @@ impl Runtime {
                 return Ok(false);
             }
         };
-        self.check_wear(at, planned.plan.program.moved_out(), predicted_ns)?;
+        let written = planned.plan.program.moved_out();
+        wear::check(&self.config, self.tracks[at].key, written, predicted_ns)?;
         self.clear_arena()?;
         let seats = self.seats_of(at, &keys)?;
         if !seats.is_empty() {
@@ -317,51 +303,8 @@ impl Runtime {
         self.stats.failed_copies += 1;
     }
 
-    /// Stops the running program: the iteration goes on as a recording, with the same bytes, or is
-    /// given up with all its own tensors. Answers what was lost.
-    pub(super) fn stop_program(&mut self, then: Then) -> Vec<String> {
-        let Place::Replaying(cursor) = self.place else {
-            unreachable!("the caller looked");
-        };
-        let track = &self.tracks[cursor.track];
-        let events = track.score.events[..cursor.event].to_vec();
-        let durations_ns = track.durations_ns()[..cursor.op].to_vec();
-        let program = track.program.as_ref().expect("it runs");
-        let mut seats = Seats::default();
-        for event in &events {
-            match event {
-                Event::Create(spec) => {
-                    let key = self.registry.create_transient(spec.clone());
-                    if let Some(seat) = program.seats.get(key) {
-                        seats.insert(key, Arc::clone(seat));
-                        self.heap.seats.insert(key, Arc::clone(seat));
-                    }
-                    self.heap.admit(key, spec);
-                }
-                Event::Destroy(key) => {
-                    self.registry.destroy(*key);
-                    self.heap.forget(*key);
-                }
-                Event::Op(_) => {}
-            }
-        }
-        let lost = self.halt(cursor.track, then);
-        self.place = Place::Recording(Recording {
-            track: cursor.track,
-            score: Score {
-                events,
-                kept: Vec::new(),
-            },
-            durations_ns,
-            open: None,
-            once: None,
-            seats,
-        });
-        lost
-    }
-
     /// Stops a program wherever it is and gives the heap what it holds. Answers what was lost.
-    fn halt(&mut self, at: usize, then: Then) -> Vec<String> {
+    pub(super) fn halt(&mut self, at: usize, then: Then) -> Vec<String> {
         let before = self.heap.moved.ns;
         let start = Instant::now();
         let mut program = self.tracks[at].program.take().expect("it is active");
@@ -406,32 +349,6 @@ impl Runtime {
         self.stats.switch_ns += elapsed_ns(start);
         lost
     }
-
-    /// The iteration leaves what was recorded: it goes on on demand.
-    #[cold]
-    pub(super) fn diverge(&mut self, found: &dyn Fn() -> String) {
-        let Place::Replaying(cursor) = self.place else {
-            unreachable!("only a program can be left");
-        };
-        let track = &self.tracks[cursor.track];
-        let recorded = track.score.events.get(cursor.event);
-        let recorded = recorded.map_or_else(|| "its end".into(), ToString::to_string);
-        let key: ProgramKey = track.key;
-        let lost = self.stop_program(Then::GoesOn);
-        let divergence = Divergence {
-            key,
-            iteration: self.stats.recorded_iterations + self.stats.frozen_iterations,
-            call: cursor.event,
-            recorded,
-            found: found(),
-            lost,
-        };
-        warn!("{divergence}");
-        self.stats.divergences += 1;
-        if self.divergences.len() < DIVERGENCES_MAX {
-            self.divergences.push(divergence);
-        }
-    }
 }
 
 /// What becomes of an iteration whose program stops.
@@ -441,43 +358,4 @@ pub(super) enum Then {
     GoesOn,
     /// It is over, with all its own tensors.
     GivenUp,
-}
-
-/// Carries one tensor from a program at rest to the heap. Scratch that the program holds nothing of
-/// is as if it had never been written.
-fn carry(heap: &mut Heap, frozen: &Frozen, (id, key): (TensorId, Key)) -> Result<(), RuntimeError> {
-    let content = &frozen.parts.content;
-    let segments = content.of(id);
-    if segments.is_empty() || segments.iter().any(|segment| !segment.kept()) {
-        return Ok(());
-    }
-    let mut buffer = vec![0; BUFFER_BYTES];
-    heap.deposit(key, &mut buffer, |offset, part| {
-        frozen.fetch(content, id, offset, part)
-    })
-}
-
-/// Carries what is left of one tensor from a program that was stopped in the middle to the heap.
-/// What it holds nothing of is lost, be it that a copy failed, or that the recording would have
-/// overwritten it, or never used it again: the application may think otherwise.
-pub(super) fn salvage(
-    heap: &mut Heap,
-    frozen: &Frozen,
-    content: &Content,
-    (id, key): (TensorId, Key),
-) {
-    let segments = content.of(id);
-    if segments.is_empty() {
-        return;
-    }
-    if !segments.iter().any(Segment::kept) {
-        heap.lose(key, Loss::Lost);
-        return;
-    }
-    let runs = segments.chunk_by(|one, next| one.kept() == next.kept());
-    let kept = runs.filter(|run| run[0].kept());
-    let kept = kept.map(|run| (run[0].start, run[run.len() - 1].end));
-    heap.salvage(key, &mut vec![0; BUFFER_BYTES], kept, |offset, part| {
-        frozen.fetch(content, id, offset, part)
-    });
 }

@@ -6,33 +6,32 @@
 
 use vtensor::Bytes;
 
-use super::runtime::Runtime;
+use super::config::Config;
+use super::tensor::ProgramKey;
 use crate::error::RuntimeError;
 use crate::spill::Spill;
 
-impl Runtime {
-    /// Refuses a program that writes more to a spill file than it may.
-    pub(super) fn check_wear(
-        &self,
-        at: usize,
-        written: Bytes,
-        ns: u64,
-    ) -> Result<(), RuntimeError> {
-        let (Spill::File(_), Some(max)) = (&self.config.spill, self.config.written_per_day_max)
-        else {
-            return Ok(());
-        };
-        let per_day = written_per_day(written, ns);
-        match per_day > max {
-            false => Ok(()),
-            true => Err(RuntimeError::Wear {
-                key: self.tracks[at].key.0,
-                written,
-                per_day,
-                max,
-                iterations: max.0 / written.0,
-            }),
-        }
+/// Refuses a program that writes more to a spill file than it may: so much in an iteration of `ns`
+/// nanoseconds.
+pub(super) fn check(
+    config: &Config,
+    key: ProgramKey,
+    written: Bytes,
+    ns: u64,
+) -> Result<(), RuntimeError> {
+    let (Spill::File(_), Some(max)) = (&config.spill, config.written_per_day_max) else {
+        return Ok(());
+    };
+    let per_day = written_per_day(written, ns);
+    match per_day > max {
+        false => Ok(()),
+        true => Err(RuntimeError::Wear {
+            key: key.0,
+            written,
+            per_day,
+            max,
+            iterations: max.0 / written.0,
+        }),
     }
 }
 

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 
 use vtensor::Mode;
 
-use super::iteration::{Cursor, Place};
+use super::place::{Cursor, Place};
 use super::runtime::Runtime;
 use super::score::Event;
 use super::tensor::{Access, Key, Tensor, TensorDesc};
@@ -80,11 +80,11 @@ impl Runtime {
     /// Whether a tensor is one of the iteration that no op has written.
     fn is_new(&self, tensor: Tensor) -> Result<bool, RuntimeError> {
         if let Place::Replaying(cursor) = self.place {
-            let key = self.key_in(cursor, tensor)?;
-            return Ok(key.is_transient() && !self.was_written(cursor, key));
+            let key = self.holdings.key_in(cursor, tensor)?;
+            return Ok(key.is_transient() && !self.holdings.was_written(cursor, key));
         }
-        let key = self.registry.resolve(tensor)?;
-        Ok(key.is_transient() && !self.heap.is_written(key))
+        let key = self.holdings.registry.resolve(tensor)?;
+        Ok(key.is_transient() && !self.holdings.heap.is_written(key))
     }
 
     /// The handle of what [`Self::alloc`] has created.
@@ -93,19 +93,19 @@ impl Runtime {
     /// If nothing that is alive begins there.
     pub fn tensor_at(&self, pointer: NonNull<u8>) -> Result<Tensor, RuntimeError> {
         let nothing = || RuntimeError::NoAllocation(pointer.as_ptr() as usize);
-        let serial = self.registry.serial;
+        let serial = self.holdings.registry.serial;
         if let Place::Replaying(cursor) = self.place {
-            let program = self.tracks[cursor.track].program.as_ref();
+            let program = self.holdings.tracks[cursor.track].program.as_ref();
             let seats = &program.expect("it runs").seats;
             if let Some(key) = seats.find(pointer).filter(|key| key.is_transient()) {
                 let tensor = key.handle(serial);
-                return match self.check_alive(cursor, tensor) {
+                return match self.holdings.check_alive(cursor, tensor) {
                     Ok(()) => Ok(tensor),
                     Err(_) => Err(nothing()),
                 };
             }
         }
-        let key = self.heap.seats.find(pointer).ok_or_else(nothing)?;
+        let key = self.holdings.heap.seats.find(pointer).ok_or_else(nothing)?;
         Ok(key.handle(serial))
     }
 
@@ -114,30 +114,20 @@ impl Runtime {
     pub fn address(&self, tensor: Tensor) -> Option<NonNull<u8>> {
         let seats = match self.place {
             Place::Replaying(cursor) if tensor.is_transient() => {
-                &self.tracks[cursor.track].program.as_ref()?.seats
+                &self.holdings.tracks[cursor.track].program.as_ref()?.seats
             }
-            _ => &self.heap.seats,
+            _ => &self.holdings.heap.seats,
         };
         let key = match (&self.place, tensor.is_transient()) {
             (Place::Replaying(_), true) => Key::transient(u32::try_from(tensor.index()).ok()?),
-            _ => self.registry.resolve(tensor).ok()?,
+            _ => self.holdings.registry.resolve(tensor).ok()?,
         };
         seats.get(key).map(|seat| seat.pointer())
     }
 
-    /// Ends the op that a touch has begun, if one is open.
-    #[inline]
-    pub(super) fn end_touch(&mut self) -> Result<(), RuntimeError> {
-        if !self.touching {
-            return Ok(());
-        }
-        self.touching = false;
-        self.op_end()
-    }
-
     /// Whether a touch is what was recorded next.
     fn is_next_touch(&self, cursor: Cursor, pointers: &[NonNull<u8>]) -> bool {
-        let track = &self.tracks[cursor.track];
+        let track = &self.holdings.tracks[cursor.track];
         let Some(Event::Op(op)) = track.score.events.get(cursor.event) else {
             return false;
         };
