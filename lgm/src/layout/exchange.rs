@@ -97,23 +97,23 @@ fn exchange(pages: &mut Occupancy<'_>, (a, b): (u32, u32), (keep_a, keep_b): (us
 }
 
 impl Occupancy<'_> {
-    /// Who had an extent last, unless that is a head, a tail or fixed, which cannot be moved.
+    /// Who had an extent last, unless that is a head, a tail or kept, which cannot be moved.
     fn movable(&self, extent: &Extent) -> Option<&Stay> {
         let holder = self.stay(*extent.occupants.last()?);
-        let stuck = holder.by == Claimant::Head || holder.head.is_some() || holder.fixed;
+        let stuck = holder.by == Claimant::Head || holder.head.is_some() || holder.kept;
         (!stuck).then_some(holder)
     }
 
     /// How many occupants two pages, the second of which is free, had had at the last moment at
     /// which both were free; if `known`, at which each could take over from the other without
     /// another wait. Heads have been there from the start and cannot be exchanged, nor can what is
-    /// fixed.
+    /// kept.
     fn both_free(&self, a: &[StayId], b: &[StayId], known: bool) -> Option<(usize, usize)> {
         let (mut in_a, mut in_b) = (a.len().checked_sub(1)?, b.len());
         // Free from the end of the occupant before to the claim of the one behind.
         let gap = |of: &[StayId], at: usize| {
             let behind = of.get(at).map(|&id| self.stay(id));
-            if behind.is_some_and(|stay| stay.by == Claimant::Head || stay.fixed) {
+            if behind.is_some_and(|stay| stay.by == Claimant::Head || stay.kept) {
                 return None;
             }
             let since = of[..at].last().map_or(0, |&id| self.stay(id).until);

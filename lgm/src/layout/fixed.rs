@@ -10,9 +10,8 @@
 use std::rc::Rc;
 
 use super::preference::Preference;
-use super::stays::{AWAY, Claimant, Stays};
+use super::stays::{AWAY, Claimant, Keep, Stays};
 use super::{Effort, Ground, Layout, below, quiet_steps};
-use crate::graph::Graph;
 use crate::moves::Move;
 use crate::queues::Pages;
 use crate::schedule::Schedule;
@@ -27,19 +26,23 @@ impl<'a> Ground<'a> {
         effort: &mut Effort,
     ) -> Option<Layout<'a>> {
         let mut found = None;
+        let mut left = *effort;
         if self.graph.has_movable() {
             // What may move suits a schedule best with pages that follow from it.
-            found = self.fastest(schedule, (pages, below_ns), effort);
+            found = self.fastest(schedule, (pages, below_ns), &mut left);
         }
+        let spent = effort.0 - left.0;
         if !self.is_good(found.as_ref(), schedule) {
             let below_ns = below(found.as_ref(), below_ns);
             let first = self.pages_first(schedule, (pages, below_ns), effort);
             found = first.or(found);
         }
+        effort.0 = effort.0.saturating_sub(spent);
         Some(self.shrunk(found?))
     }
 
-    /// The fastest layout on so many pages, or the first that is good, by pages first.
+    /// The fastest layout on so many pages, or the first that is good, by pages first. What may
+    /// move does not: there is seldom a page for it beside others that must keep theirs.
     fn pages_first(
         &self,
         schedule: &Schedule,
@@ -51,10 +54,10 @@ impl<'a> Ground<'a> {
             let made = Schedule::new(self.graph, &counted, moves, pages.into(), self.link);
             made.ok().map(Rc::new)
         };
-        let late = scheduled(on_demand(self.graph, &schedule.moves))?;
+        let late = scheduled(on_demand(&schedule.moves))?;
         let mut best: Option<Layout<'a>> = None;
         for cut in quiet_steps(self.graph, &late) {
-            let mut stays = Stays::new(self.graph, &late, cut);
+            let mut stays = Stays::new(self.graph, &late, (cut, Keep::All));
             wish(&mut stays, &schedule.moves);
             for preference in Preference::ALL {
                 if effort.0 == 0 {
@@ -73,7 +76,7 @@ impl<'a> Ground<'a> {
                 let mut ways = vec![as_wished, soonest];
                 ways.dedup();
                 for early in ways.into_iter().filter_map(scheduled) {
-                    let now = Stays::new(self.graph, &early, cut);
+                    let now = Stays::new(self.graph, &early, (cut, Keep::All));
                     let page_of = same_pages(&stays, &page_of, &now);
                     let below_ns = below(best.as_ref(), below_ns);
                     best = self.timed(&now, page_of, below_ns).or(best);
@@ -87,12 +90,9 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// Moves whose copies in arrive when they are needed, if they have fixed addresses.
-fn on_demand(graph: &Graph<'_>, moves: &[Move]) -> Vec<Move> {
-    let late = |m: &Move| match graph.node(m.tensor).fixed {
-        true => Move { back: m.need, ..*m },
-        false => *m,
-    };
+/// Moves whose copies in arrive when they are needed.
+fn on_demand(moves: &[Move]) -> Vec<Move> {
+    let late = |m: &Move| Move { back: m.need, ..*m };
     moves.iter().map(late).collect()
 }
 
@@ -109,7 +109,7 @@ fn wish(stays: &mut Stays<'_>, moves: &[Move]) {
     }
 }
 
-/// The moves, with copies in to fixed addresses that begin as soon as their pages are free.
+/// The moves, with copies in that begin as soon as their pages are free.
 fn soonest(stays: &Stays<'_>, page_of: &[u32], pages: u32) -> Vec<Move> {
     let mut moves = stays.schedule.moves.clone();
     let ins = &stays.schedule.queues.ins;
@@ -131,9 +131,7 @@ fn soonest(stays: &Stays<'_>, page_of: &[u32], pages: u32) -> Vec<Move> {
     }
     for (queued, free_steps) in ins.iter().zip(free_steps) {
         let m = &mut moves[queued.row];
-        if stays.graph.node(m.tensor).fixed {
-            m.back = m.back.saturating_sub(free_steps).max(m.leave + 1);
-        }
+        m.back = m.back.saturating_sub(free_steps).max(m.leave + 1);
     }
     moves
 }

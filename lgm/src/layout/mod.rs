@@ -31,8 +31,8 @@ use vtensor::StepRange;
 
 use self::colouring::{Choice, colour};
 use self::preference::Preference;
-use self::stays::absent_before;
 pub(crate) use self::stays::{AWAY, Stays};
+use self::stays::{Keep, absent_before};
 pub(crate) use self::waits::Waits;
 use self::waits::waits;
 use crate::cost::{Load, Timeline};
@@ -134,7 +134,7 @@ impl<'a> Ground<'a> {
     ) -> Option<Layout<'a>> {
         let mut best: Option<Layout<'a>> = None;
         for cut in quiet_steps(self.graph, schedule) {
-            let stays = Stays::new(self.graph, schedule, cut);
+            let stays = Stays::new(self.graph, schedule, (cut, Keep::Fixed));
             for preference in Preference::ALL {
                 if effort.0 == 0 {
                     return best;

@@ -11,6 +11,7 @@
 //! were left last. Whoever finds none is tried earlier in the next round (see `colouring`).
 
 use core::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use super::extent::{Extent, wait_beyond};
 use super::occupancy::Occupancy;
@@ -56,28 +57,22 @@ pub(super) fn chains(stays: &Stays<'_>, order: Preference) -> Vec<Chain> {
     let all = &stays.all;
     // Heads are the first stays of all.
     let heads = all.iter().take_while(|stay| stay.by == Claimant::Head);
-    let free = heads.zip(0..).filter(|(stay, _)| !stay.fixed);
+    let free = heads.zip(0..).filter(|(stay, _)| !stay.kept);
     let mut single: Vec<Vec<StayId>> = free.map(|(_, id)| vec![id]).collect();
-    for (id, stay) in (0..).zip(all).filter(|(_, stay)| !stay.fixed) {
+    for (id, stay) in (0..).zip(all).filter(|(_, stay)| !stay.kept) {
         if let Some(head) = stay.head {
             let at = single.binary_search_by_key(&head, |chain| chain[0]);
             single[at.expect("a tail has a head")].push(id);
         }
     }
-    single.extend(
-        stays
-            .fixed
-            .iter()
-            .filter(|chain| !chain.is_empty())
-            .cloned(),
-    );
+    single.extend(stays.kept.iter().filter(|chain| !chain.is_empty()).cloned());
     single.sort_unstable_by_key(|chain| chain[0]);
     let same = |&a: &StayId, &b: &StayId| {
         let (one, next) = (&all[a as usize], &all[b as usize]);
         b == a + 1
             && (one.claim, one.wish, one.until) == (next.claim, next.wish, next.until)
             && one.label == next.label
-            && one.fixed == next.fixed
+            && one.kept == next.kept
     };
     let follows = |a: &Vec<StayId>, b: &Vec<StayId>| {
         a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
@@ -122,7 +117,7 @@ impl Occupancy<'_> {
     /// Pages that are free whenever a chain needs them, as runs; `None` if there are too few. Of
     /// those that suit it alike, those that were left last come first, or simply the first.
     pub(super) fn runs_for(&self, chain: &Chain, order: Preference) -> Option<Vec<(u32, u32)>> {
-        let mut fitting: Vec<_> = self
+        let mut fitting: BinaryHeap<_> = self
             .unchained(&chain.times)
             .map(|(page, extent)| {
                 let fit = self.fit(chain, extent);
@@ -131,21 +126,18 @@ impl Occupancy<'_> {
                     Preference::Tight => (fit.late, 0, Reverse(fit.left)),
                     Preference::Runs => (fit.late, fit.wait, Reverse(0)),
                 };
-                (key, page, extent.count)
+                Reverse((key, page, extent.count))
             })
             .collect();
-        fitting.sort_unstable();
         let mut runs = Vec::new();
         let mut missing = chain.count;
-        for (_, page, count) in fitting {
+        while missing > 0 {
+            let Reverse((_, page, count)) = fitting.pop()?;
             let taken = count.min(missing);
             runs.push((page, taken));
             missing -= taken;
-            if missing == 0 {
-                return Some(runs);
-            }
         }
-        None
+        Some(runs)
     }
 
     /// How a chain fits an extent that is free whenever the chain needs it.

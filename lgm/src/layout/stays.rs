@@ -13,7 +13,7 @@ use std::rc::Rc;
 use vtensor::{OpIndex, PieceRun, StepRange, TensorId};
 
 use crate::count::{to_i64, to_u32};
-use crate::graph::{Graph, Holding};
+use crate::graph::{Graph, Holding, Node};
 use crate::moves::Move;
 use crate::schedule::Schedule;
 
@@ -37,6 +37,22 @@ pub(crate) enum Claimant {
     In(usize),
 }
 
+/// Which pieces have one page in all their stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// Those whose address may never change.
+    Fixed,
+    /// All, as if no address might change.
+    All,
+}
+
+impl Keep {
+    /// Whether the pieces of a tensor do.
+    fn is_for(self, node: &Node) -> bool {
+        node.fixed || self == Self::All
+    }
+}
+
 /// One piece, from its claim on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stay {
@@ -53,7 +69,7 @@ pub(crate) struct Stay {
     /// For a tail, its head.
     pub(crate) head: Option<StayId>,
     /// Whether all stays of its piece must have the same page.
-    pub(crate) fixed: bool,
+    pub(crate) kept: bool,
 }
 
 /// Stays that are claimed together: consecutive pieces of one tensor.
@@ -69,6 +85,7 @@ pub(crate) struct Stays<'a> {
     pub(crate) graph: &'a Graph<'a>,
     pub(crate) schedule: Rc<Schedule>,
     cut: u32,
+    keep: Keep,
     by_tensor: Vec<Vec<usize>>,
     /// For each move, its number among the outs.
     out_of: Vec<Option<usize>>,
@@ -80,14 +97,18 @@ pub(crate) struct Stays<'a> {
     pub(crate) accesses: Vec<Vec<StayId>>,
     /// For each tensor, the stays of its pieces at the boundary.
     pub(crate) home: Vec<Vec<StayId>>,
-    /// For each piece of a tensor with a fixed address, all its stays, in the order of claims.
-    pub(crate) fixed: Vec<Vec<StayId>>,
-    /// For each tensor, where its pieces begin in `fixed`.
-    first_fixed: Vec<Option<usize>>,
+    /// For each piece that keeps its page, all its stays, in the order of claims.
+    pub(crate) kept: Vec<Vec<StayId>>,
+    /// For each tensor, where its pieces begin in `kept`.
+    first_kept: Vec<Option<usize>>,
 }
 
 impl<'a> Stays<'a> {
-    pub(crate) fn new(graph: &'a Graph<'a>, schedule: &Rc<Schedule>, cut: u32) -> Self {
+    pub(crate) fn new(
+        graph: &'a Graph<'a>,
+        schedule: &Rc<Schedule>,
+        (cut, keep): (u32, Keep),
+    ) -> Self {
         let mut by_tensor = vec![Vec::new(); graph.skeleton.tensors.len()];
         for (row, m) in schedule.moves.iter().enumerate() {
             by_tensor[m.tensor.index()].push(row);
@@ -99,19 +120,21 @@ impl<'a> Stays<'a> {
             graph,
             schedule: Rc::clone(schedule),
             cut,
+            keep,
             by_tensor,
             out_of,
             all: Vec::new(),
             groups: Vec::new(),
             accesses: vec![Vec::new(); graph.skeleton.accesses.len()],
             home: Vec::new(),
-            fixed: Vec::new(),
-            first_fixed: vec![None; graph.skeleton.tensors.len()],
+            kept: Vec::new(),
+            first_kept: vec![None; graph.skeleton.tensors.len()],
         };
-        for (tensor, node) in graph.held(Holding::Paged).filter(|(_, node)| node.fixed) {
-            stays.first_fixed[tensor.index()] = Some(stays.fixed.len());
-            let pieces = stays.fixed.len() + node.pieces as usize;
-            stays.fixed.resize(pieces, Vec::new());
+        let paged = graph.held(Holding::Paged);
+        for (tensor, node) in paged.filter(|(_, node)| keep.is_for(node)) {
+            stays.first_kept[tensor.index()] = Some(stays.kept.len());
+            let pieces = stays.kept.len() + node.pieces as usize;
+            stays.kept.resize(pieces, Vec::new());
         }
         let mut now = stays.heads();
         stays.go_round(&mut now);
@@ -124,9 +147,9 @@ impl<'a> Stays<'a> {
     }
 
     /// The end of the positions at which chains are compared: there is nothing to compare where no
-    /// address is fixed.
+    /// piece keeps its page.
     pub(crate) fn compared(&self) -> Position {
-        if self.fixed.is_empty() {
+        if self.kept.is_empty() {
             return 0;
         }
         self.positions()
@@ -224,7 +247,7 @@ impl<'a> Stays<'a> {
                         label,
                         known: KNOWN,
                         head: None,
-                        fixed: node.fixed,
+                        kept: self.keep.is_for(node),
                     },
                 );
             }
@@ -300,7 +323,7 @@ impl<'a> Stays<'a> {
                 label,
                 known,
                 head,
-                fixed: self.graph.node(tensor).fixed,
+                kept: self.keep.is_for(self.graph.node(tensor)),
             };
             self.push((tensor, piece), stay);
         }
@@ -311,8 +334,8 @@ impl<'a> Stays<'a> {
     }
 
     fn push(&mut self, (tensor, piece): (TensorId, u32), stay: Stay) {
-        if let Some(first) = self.first_fixed[tensor.index()] {
-            self.fixed[first + piece as usize].push(to_u32(self.all.len()));
+        if let Some(first) = self.first_kept[tensor.index()] {
+            self.kept[first + piece as usize].push(to_u32(self.all.len()));
         }
         self.all.push(stay);
     }

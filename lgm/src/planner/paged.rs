@@ -25,10 +25,11 @@ const RETREATS: [i64; 17] = [
     0, 2, 4, 8, 16, 30, 45, 60, 80, 100, 125, 150, 185, 220, 300, 400, 500,
 ];
 /// Thousandths of its time by which a schedule that leaves more free may be slower, and takes the
-/// place of one that leaves less; and where all addresses are fixed, since layouts take more work
-/// there.
+/// place of one that leaves less; and where all addresses are fixed, or some in a step of so many
+/// ops, since layouts take more work there.
 const AS_FAST: u64 = 1;
 const AS_FAST_FIXED: u64 = 10;
+const LONG: u32 = 4000;
 
 /// Plans, if that takes less than `below_ns`.
 pub(super) fn plan(
@@ -161,7 +162,8 @@ impl<'a> Stand<'a> {
             (row, schedules.unwrap_or_default())
         });
         let mut schedules = schedules.peekable();
-        let as_fast = match self.graph.has_movable() {
+        let long = self.graph.has_fixed() && self.graph.steps() >= LONG;
+        let as_fast = match self.graph.has_movable() && !long {
             true => AS_FAST,
             false => AS_FAST_FIXED,
         };
