@@ -29,7 +29,9 @@ const RETREATS: [i64; 17] = [
 /// ops, since layouts take more work there.
 const AS_FAST: u64 = 1;
 const AS_FAST_FIXED: u64 = 10;
-const LONG: u32 = 4000;
+const LONG: u32 = 5000;
+/// How many grounds are tried at most where layouts on those with faster schedules fail.
+const STANDS_MAX: usize = 4;
 
 /// Plans, if that takes less than `below_ns`.
 pub(super) fn plan(
@@ -48,27 +50,24 @@ pub(super) fn plan(
             Err(_) => {}
         }
     }
-    let mut scheduler = Scheduler::new(request.policy, tricks);
-    let mut best = 0;
-    if tried.len() > 1 {
-        let mut fastest: Option<((u64, u64), Scheduler)> = None;
-        for (row, stand) in tried.iter().enumerate() {
-            let mut next = scheduler.clone();
-            let Some(took) = next.probe(stand.task(request, 0)) else {
-                continue;
-            };
-            if fastest.as_ref().is_none_or(|&(least, _)| took < least) {
-                fastest = Some((took, next));
-                best = row;
-            }
-        }
-        if let Some((_, probed)) = fastest {
-            scheduler = probed;
+    let mut ranked: Vec<_> = tried
+        .iter()
+        .map(|stand| {
+            let mut scheduler = Scheduler::new(request.policy, tricks);
+            let probed = (tried.len() > 1).then(|| scheduler.probe(stand.task(request, 0)));
+            (probed.flatten().unwrap_or((u64::MAX, 0)), stand, scheduler)
+        })
+        .collect();
+    ranked.sort_by_key(|&(took, ..)| took);
+    let mut none = None;
+    for (_, stand, scheduler) in ranked.into_iter().take(STANDS_MAX) {
+        match stand.plan(request, scheduler, tricks, below_ns) {
+            // The fastest schedules may have no layout where others have one.
+            Err(error) if below_ns == u64::MAX => none = none.or(Some(error)),
+            found => return found,
         }
     }
-    tried
-        .swap_remove(best)
-        .plan(request, scheduler, tricks, below_ns)
+    Err(none.expect("the first ground is tried"))
 }
 
 /// The time of an iteration as the grid of the search makes it out to be, on the first ground.
@@ -137,7 +136,7 @@ impl<'a> Stand<'a> {
     }
 
     fn plan(
-        self,
+        &self,
         request: &Request<'_>,
         mut scheduler: Scheduler,
         tricks: Tricks,
@@ -180,7 +179,7 @@ impl<'a> Stand<'a> {
         }
         candidates.best.ok_or_else(|| PlanError::NoSchedule {
             policy: request.policy.name(),
-            need: self.need,
+            need: self.need.clone(),
             budget: request.budget,
         })
     }
