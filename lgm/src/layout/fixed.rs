@@ -159,3 +159,132 @@ fn same_pages(before: &Stays<'_>, page_of: &[u32], now: &Stays<'_>) -> Vec<u32> 
     let pages = pages.into_iter();
     pages.map(|page| page.expect("a stay has a use")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use vtensor::{Bytes, Mode, PageBytes, PieceRun, TensorId, TensorKind};
+
+    use super::*;
+    use crate::graph::{Granularity, Graph};
+    use crate::profile::Link;
+    use crate::skeleton::{Access, Op, Skeleton, Tensor};
+
+    const PAGE: PageBytes = PageBytes::MIN;
+
+    /// Six steps: the first and the last read a tensor that stays for good, and the second to the
+    /// fourth have another.
+    fn skeleton() -> Skeleton {
+        let tensor = |persistent| Tensor {
+            name: String::new(),
+            bytes: Bytes(PAGE.get()),
+            kind: TensorKind::Activation,
+            persistent,
+            fixed: true,
+        };
+        let mut skeleton = Skeleton {
+            tensors: vec![tensor(true), tensor(false)],
+            ..Skeleton::default()
+        };
+        let (read, write) = (Mode::Read, Mode::Write);
+        let used = [
+            Some((0, read)),
+            Some((1, write)),
+            None,
+            Some((1, read)),
+            None,
+            Some((0, read)),
+        ];
+        for access in used {
+            skeleton.ops.push(Op {
+                name: String::new(),
+                duration_ns: 1000,
+                first_access: skeleton.accesses.len() as u32,
+                access_count: access.is_some().into(),
+                replayable: false,
+            });
+            let access = access.map(|(tensor, mode)| Access {
+                tensor: TensorId(tensor),
+                mode,
+            });
+            skeleton.accesses.extend(access);
+        }
+        skeleton
+    }
+
+    /// Hands out the graph, the moves if what leaves behind the first step returns from some step
+    /// on, and the stays if it returns on demand.
+    fn check(check: impl FnOnce(&Graph<'_>, &dyn Fn(u32) -> Vec<Move>, Stays<'_>)) {
+        let skeleton = skeleton();
+        skeleton.check().expect("a sound example");
+        let granularity = Granularity {
+            page: PAGE,
+            pool_below: 1,
+            park_unused: true,
+        };
+        let graph = Graph::new(&skeleton, granularity);
+        let moves = |back| {
+            vec![Move {
+                tensor: TensorId(0),
+                pieces: PieceRun { first: 0, count: 1 },
+                bytes: Bytes(PAGE.get()),
+                leave: 0,
+                back,
+                need: 5,
+                out: false,
+                read: true,
+            }]
+        };
+        let stays = stays(&graph, moves(5));
+        check(&graph, &moves, stays);
+    }
+
+    fn stays<'a>(graph: &'a Graph<'a>, moves: Vec<Move>) -> Stays<'a> {
+        let link = Link {
+            out_bps: 1e9,
+            in_bps: 1e9,
+            copy_latency_ns: 0,
+            duplex: true,
+        };
+        let made = Schedule::new(graph, &Pages::of(graph), moves, 2, &link);
+        Stays::new(graph, &Rc::new(made.expect("two pages do")), (0, Keep::All))
+    }
+
+    #[test]
+    fn a_copy_on_demand_wishes_for_its_page_from_when_the_schedule_has_it() {
+        check(|_, moves, mut stays| {
+            let claims: Vec<_> = stays
+                .all
+                .iter()
+                .map(|stay| (stay.claim, stay.wish))
+                .collect();
+            assert_eq!(claims, [(0, 0), (2, 2), (9, 9)]);
+            wish(&mut stays, &moves(2));
+            let claims: Vec<_> = stays
+                .all
+                .iter()
+                .map(|stay| (stay.claim, stay.wish))
+                .collect();
+            assert_eq!(claims, [(0, 0), (2, 2), (9, 3)]);
+        });
+    }
+
+    #[test]
+    fn copies_begin_as_soon_as_their_pages_are_free() {
+        check(|_, moves, stays| {
+            // Behind the other tensor, and behind its own leave.
+            assert_eq!(soonest(&stays, &[0, 0, 0], 1), moves(4));
+            assert_eq!(soonest(&stays, &[0, 1, 0], 2), moves(1));
+        });
+    }
+
+    #[test]
+    fn stays_that_begin_earlier_have_the_pages_that_they_had() {
+        check(|graph, moves, late| {
+            let early = stays(graph, moves(1));
+            let of_tensor = |stays: &Stays<'_>| stays.kept.clone();
+            assert_eq!(of_tensor(&late), [vec![0, 2], vec![1]]);
+            assert_eq!(of_tensor(&early), [vec![0, 1], vec![2]]);
+            assert_eq!(same_pages(&late, &[3, 1, 3], &early), [3, 3, 1]);
+        });
+    }
+}
