@@ -165,6 +165,7 @@ mod tests {
     use vtensor::{Bytes, Mode, PageBytes, PieceRun, TensorId, TensorKind};
 
     use super::*;
+    use crate::count::to_u32;
     use crate::graph::{Granularity, Graph};
     use crate::profile::Link;
     use crate::skeleton::{Access, Op, Skeleton, Tensor};
@@ -198,7 +199,7 @@ mod tests {
             skeleton.ops.push(Op {
                 name: String::new(),
                 duration_ns: 1000,
-                first_access: skeleton.accesses.len() as u32,
+                first_access: to_u32(skeleton.accesses.len()),
                 access_count: access.is_some().into(),
                 replayable: false,
             });
