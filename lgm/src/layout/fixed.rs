@@ -43,7 +43,7 @@ impl<'a> Ground<'a> {
 
     /// The fastest layout on so many pages, or the first that is good, by pages first. What may
     /// move does not: there is seldom a page for it beside others that must keep theirs.
-    fn pages_first(
+    pub(super) fn pages_first(
         &self,
         schedule: &Schedule,
         (pages, below_ns): (u32, u64),
@@ -169,8 +169,23 @@ mod tests {
     use crate::graph::{Granularity, Graph};
     use crate::profile::Link;
     use crate::skeleton::{Access, Op, Skeleton, Tensor};
+    use crate::tricks::Tricks;
 
     const PAGE: PageBytes = PageBytes::MIN;
+    const LINK: Link = Link {
+        out_bps: 1e9,
+        in_bps: 1e9,
+        copy_latency_ns: 0,
+        duplex: true,
+    };
+
+    fn granularity() -> Granularity {
+        Granularity {
+            page: PAGE,
+            pool_below: 1,
+            park_unused: true,
+        }
+    }
 
     /// Six steps: the first and the last read a tensor that stays for good, and the second to the
     /// fourth have another.
@@ -217,12 +232,7 @@ mod tests {
     fn check(check: impl FnOnce(&Graph<'_>, &dyn Fn(u32) -> Vec<Move>, Stays<'_>)) {
         let skeleton = skeleton();
         skeleton.check().expect("a sound example");
-        let granularity = Granularity {
-            page: PAGE,
-            pool_below: 1,
-            park_unused: true,
-        };
-        let graph = Graph::new(&skeleton, granularity);
+        let graph = Graph::new(&skeleton, granularity());
         let moves = |back| {
             vec![Move {
                 tensor: TensorId(0),
@@ -240,13 +250,7 @@ mod tests {
     }
 
     fn stays<'a>(graph: &'a Graph<'a>, moves: Vec<Move>) -> Stays<'a> {
-        let link = Link {
-            out_bps: 1e9,
-            in_bps: 1e9,
-            copy_latency_ns: 0,
-            duplex: true,
-        };
-        let made = Schedule::new(graph, &Pages::of(graph), moves, 2, &link);
+        let made = Schedule::new(graph, &Pages::of(graph), moves, 2, &LINK);
         Stays::new(graph, &Rc::new(made.expect("two pages do")), (0, Keep::All))
     }
 
@@ -286,6 +290,32 @@ mod tests {
             assert_eq!(of_tensor(&late), [vec![0, 2], vec![1]]);
             assert_eq!(of_tensor(&early), [vec![0, 1], vec![2]]);
             assert_eq!(same_pages(&late, &[3, 1, 3], &early), [3, 3, 1]);
+        });
+    }
+
+    #[test]
+    fn in_place_each_piece_has_one_page_though_none_must() {
+        check(|_, moves, _| {
+            let mut skeleton = skeleton();
+            skeleton.tensors.iter_mut().for_each(|t| t.fixed = false);
+            let graph = Graph::new(&skeleton, granularity());
+            let ground = Ground {
+                graph: &graph,
+                link: &LINK,
+                tricks: Tricks::default(),
+            };
+            let pages = Pages::of(&graph);
+            let schedule = Schedule::new(&graph, &pages, moves(2), 2, &LINK).expect("two do");
+            let mut effort = Effort(1_000_000);
+            let within = (2, u64::MAX);
+            let found = super::super::layout_in_place(ground, &schedule, within, &mut effort);
+            let found = found.expect("each tensor has a page");
+            for stays in &found.stays.kept {
+                let mut pages: Vec<u32> =
+                    stays.iter().map(|&s| found.page_of[s as usize]).collect();
+                pages.dedup();
+                assert_eq!(pages.len(), 1);
+            }
         });
     }
 }

@@ -108,6 +108,19 @@ pub fn layout<'a>(
     more.or(found)
 }
 
+/// As [`layout`], with pages chosen first, and each piece on one page for good. Slower, as a rule;
+/// but it may be there where the other is not.
+#[must_use]
+pub fn layout_in_place<'a>(
+    ground: Ground<'a>,
+    schedule: &Schedule,
+    within: (u32, u64),
+    effort: &mut Effort,
+) -> Option<Layout<'a>> {
+    let found = ground.pages_first(schedule, within, effort)?;
+    Some(ground.shrunk(found))
+}
+
 /// What another layout has to take less than.
 fn below(found: Option<&Layout<'_>>, below_ns: u64) -> u64 {
     found.map_or(below_ns, |found| found.timeline.iteration_ns)

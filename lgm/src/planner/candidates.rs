@@ -3,7 +3,7 @@
 use super::{Found, Request};
 use crate::cost::Load;
 use crate::emit::emit;
-use crate::layout::{self, Effort, Layout, layout};
+use crate::layout::{self, Effort, Layout};
 use crate::pool::Pool;
 use crate::schedule::Schedule;
 use crate::share::Units;
@@ -12,6 +12,10 @@ use crate::share::Units;
 /// move.
 const EFFORT: u64 = 6_000_000;
 const EFFORT_PER_MOVE: u64 = 500;
+
+/// Lays a schedule out on so many pages, in less than so many nanoseconds.
+pub(super) type Way =
+    for<'a> fn(layout::Ground<'a>, &Schedule, (u32, u64), &mut Effort) -> Option<Layout<'a>>;
 
 /// The fastest program so far, and what more are made of.
 pub(super) struct Candidates<'a> {
@@ -54,7 +58,7 @@ impl Candidates<'_> {
     }
 
     /// Looks for a faster program among the layouts of some schedules, the fastest first.
-    pub(super) fn improve(&mut self, schedules: &[Schedule]) {
+    pub(super) fn improve(&mut self, schedules: &[Schedule], way: Way) {
         let moves = schedules.first().map_or(0, |schedule| schedule.moves.len());
         let mut effort = Effort(EFFORT + EFFORT_PER_MOVE * moves as u64);
         for schedule in schedules {
@@ -62,7 +66,7 @@ impl Candidates<'_> {
                 break;
             }
             let within = (self.paged, self.below_ns());
-            let Some(layout) = layout(self.ground, schedule, within, &mut effort) else {
+            let Some(layout) = way(self.ground, schedule, within, &mut effort) else {
                 continue;
             };
             let found = self.found(schedule, &layout);

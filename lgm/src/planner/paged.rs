@@ -166,6 +166,7 @@ impl<'a> Stand<'a> {
             true => AS_FAST,
             false => AS_FAST_FIXED,
         };
+        let mut tried = Vec::new();
         while let Some((row, these)) = schedules.next() {
             if !candidates.may_improve(&these) {
                 break;
@@ -174,8 +175,18 @@ impl<'a> Stand<'a> {
             // which leaves most free is the easiest to lay out.
             let next = schedules.peek().map(|(_, next)| next);
             if row == 0 || next.is_none_or(|next| is_slower(next, &these, as_fast)) {
-                candidates.improve(&these);
+                candidates.improve(&these, layout::layout);
+                if candidates.best.is_none() {
+                    tried.push(these);
+                }
             }
+        }
+        for these in &tried {
+            if candidates.best.is_some() || below_ns < u64::MAX {
+                break;
+            }
+            // Where pages that follow from a schedule do not do.
+            candidates.improve(these, layout::layout_in_place);
         }
         candidates.best.ok_or_else(|| PlanError::NoSchedule {
             policy: request.policy.name(),
