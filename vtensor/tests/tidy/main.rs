@@ -8,6 +8,7 @@
 //! | `code` | Rust text without comments, literals and tests |
 //! | `text` | rules for single files |
 //! | `layers` | which crate and which module may use which |
+//! | `circles` | files that use one another |
 //! | `versions` | numbers that have one home and several copies |
 //!
 //! Every rule is a function over text, and has a test that shows it fail: a check that cannot fail
@@ -16,6 +17,7 @@
 //!
 //! Limits: it reads Rust as text, not as a compiler does; macros can hide things from it.
 
+mod circles;
 mod code;
 mod layers;
 mod text;
@@ -62,6 +64,7 @@ fn the_workspace_is_tidy() {
     }
     let mut problems: Vec<Problem> = files.iter().flat_map(text::problems).collect();
     problems.extend(layers::problems(&files));
+    problems.extend(circles::problems(&files));
     problems.extend(versions::problems(&files));
     let list: String = problems
         .iter()

@@ -14,9 +14,9 @@ use super::{DataError, Dataset, Images};
 use crate::train::model::Shape;
 
 /// The files, for people.
-pub(super) const FILES: &str = "data_batch_1.bin to data_batch_5.bin and test_batch.bin";
+const FILES: &str = "data_batch_1.bin to data_batch_5.bin and test_batch.bin";
 /// A label, and the pixels of an image.
-pub(super) const RECORD_BYTES: usize = 1 + SHAPE.floats();
+const RECORD_BYTES: usize = 1 + SHAPE.floats();
 
 /// The size of each image.
 pub const SHAPE: Shape = Shape {
@@ -46,6 +46,7 @@ fn append(images: &mut Images, path: &Path) -> Result<(), DataError> {
     let bytes = fs::read(path()).map_err(|source| DataError::File {
         path: path(),
         source,
+        files: FILES,
     })?;
     let records = bytes.chunks_exact(RECORD_BYTES);
     if bytes.is_empty() || !records.remainder().is_empty() {
@@ -53,6 +54,7 @@ fn append(images: &mut Images, path: &Path) -> Result<(), DataError> {
         return Err(DataError::Records {
             path: path(),
             found,
+            record: RECORD_BYTES,
         });
     }
     for (record, bytes) in records.enumerate() {

@@ -3,36 +3,36 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::cifar;
-
 /// Why images cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
     /// A file could not be read.
     #[error(
-        "{}: {source}; --data takes a folder with the files {} of the CIFAR-10 binary version",
-        path.display(),
-        cifar::FILES
+        "{}: {source}; --data takes a folder with the files {files} of the CIFAR-10 binary version",
+        path.display()
     )]
     File {
         /// Which.
         path: PathBuf,
         /// Why.
         source: io::Error,
+        /// The files that are wanted, for people.
+        files: &'static str,
     },
     /// A file is not a whole number of records.
     #[error(
-        "{}: {found} bytes; a CIFAR-10 batch is one or more records of {} bytes, a label and \
+        "{}: {found} bytes; a CIFAR-10 batch is one or more records of {record} bytes, a label and \
          3 x 1024 pixels: is it the binary version, and complete?",
-        path.display(),
-        cifar::RECORD_BYTES
+        path.display()
     )]
     Records {
         /// Which.
         path: PathBuf,
         /// Its size.
         found: u64,
+        /// The size of a record.
+        record: usize,
     },
     /// A label is none.
     #[error("{}: record {record} has label {found}; labels are 0 to 9", path.display())]
