@@ -57,6 +57,9 @@ fn memory_that_files_are_not_read_into_is_refused() {
     let size = NonZeroUsize::new(64 << 10).unwrap();
     for options in all() {
         let (file, seals) = file(&options);
+        if open(&file, &seals, &options).is_none() {
+            continue;
+        }
         let buffer = Buffers::new(1, size.get()).unwrap();
         // SAFETY: the buffer is longer.
         let odd = unsafe { buffer.pointer(0).add(512) };
