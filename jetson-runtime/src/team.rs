@@ -146,6 +146,7 @@ impl Post {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
     use std::sync::atomic::AtomicU32;
 
     use super::*;
@@ -187,15 +188,12 @@ mod tests {
         for mate_panics in [false, true] {
             let mut team = Team::new(1, "test").unwrap();
             let owner = thread::current().id();
-            let came = AtomicBool::new(false);
+            // One share each: nobody leaves it before the other is at one.
+            let both = Barrier::new(2);
             let shared = panic::catch_unwind(panic::AssertUnwindSafe(|| {
                 team.share(2, &|_| {
-                    let mate = thread::current().id() != owner;
-                    came.fetch_or(mate, Ordering::Release);
-                    while !came.load(Ordering::Acquire) {
-                        thread::yield_now();
-                    }
-                    assert_ne!(mate, mate_panics);
+                    both.wait();
+                    assert_ne!(thread::current().id() != owner, mate_panics);
                 });
             }));
             assert!(shared.is_err(), "{mate_panics}");
