@@ -24,7 +24,7 @@ pub(super) fn open(
             what: "open the spill file once more",
             errno: Errno::from_raw(error.raw_os_error().unwrap_or(0)),
         })?;
-        match Uring::new(copy, memory, count, options.in_flight()) {
+        match Uring::new(copy, memory, count) {
             Ok(uring) => return Ok(Box::new(uring)),
             Err(errno) if options.path == IoPath::Uring => {
                 let refused = RuntimeError::system("set up io_uring for the spill file");

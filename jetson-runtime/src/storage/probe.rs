@@ -68,7 +68,7 @@ pub struct StorageProbe {
     /// Nanoseconds of a copy of one block.
     pub latency_ns: [u64; 2],
     /// Bytes per second of the disk: requests of the same size and as many in flight, through as
-    /// much memory, without a pause and with nothing in between.
+    /// much memory, without a pause and with nothing in between; new bytes each, as `dd` writes.
     pub raw_bps: [f64; 2],
     /// `bps` over `raw_bps`, of the same moments.
     pub over_raw: [f64; 2],

@@ -22,7 +22,11 @@ const SEALED_BYTES: usize = 8 << 20;
 /// How often; the fastest counts, for disturbances only slow down.
 const ROUNDS: u32 = 3;
 
-/// The disk alone.
+/// The disk alone: what a program like `dd` gets from it that does nothing else.
+///
+/// What is written was made just before, as it is in any copy. A disk that is a program, as that of
+/// a virtual machine is, hands a buffer back with its lines in another core's cache, and the next
+/// store to them waits: with the same bytes again and again it has a rate that no new bytes have.
 ///
 /// Its requests walk through as much memory as a copy does. A disk that is a program, as that of a
 /// virtual machine is, is faster with a few buffers that stay in a cache, and no copy of different
@@ -77,6 +81,11 @@ impl Raw {
                 let buffer = free
                     .pop_front()
                     .expect("there are more than requests in flight");
+                if write {
+                    self.buffers
+                        .slice(buffer, request_bytes)
+                        .fill(started.to_le_bytes()[0]);
+                }
                 let request = Request {
                     write,
                     buffer,

@@ -211,7 +211,6 @@ fn a_ring_goes_on_with_short_requests() {
         file.file.try_clone().unwrap(),
         buffers.all(),
         buffers.count(),
-        2,
     ) {
         Ok(uring) => uring.in_parts(4096),
         Err(errno) => return println!("SKIPPED: io_uring is not allowed here: {errno}"),

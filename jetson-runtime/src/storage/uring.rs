@@ -19,8 +19,6 @@ pub(super) struct Uring {
     file: File,
     /// Whether the memory is registered.
     fixed: bool,
-    /// Requests in flight at most.
-    depth: usize,
     /// Those in flight, by buffer.
     flying: Vec<Option<Rest>>,
     /// The largest part of a request that goes out at once; smaller in tests.
@@ -28,17 +26,11 @@ pub(super) struct Uring {
 }
 
 impl Uring {
-    /// A ring for requests on memory, which must outlive it: `count` of them at a time, and `depth`
-    /// of those in flight at most.
+    /// A ring for requests on memory, which must outlive it: at most `count` of them at a time.
     ///
     /// # Errors
     /// If the kernel does not allow it: it is too old, or a sandbox forbids it.
-    pub(super) fn new(
-        file: File,
-        memory: NonNull<[u8]>,
-        count: usize,
-        depth: usize,
-    ) -> Result<Self, Errno> {
+    pub(super) fn new(file: File, memory: NonNull<[u8]>, count: usize) -> Result<Self, Errno> {
         let entries = u32::try_from(count).map_err(|_| Errno::EINVAL)?;
         let ring = IoUring::new(entries.next_power_of_two()).map_err(|error| errno(&error))?;
         let vector = libc::iovec {
@@ -55,7 +47,6 @@ impl Uring {
             ring,
             file,
             fixed,
-            depth,
             flying,
             part_bytes_max: usize::MAX,
         };
@@ -164,7 +155,7 @@ impl Disk for Uring {
     }
 
     fn room(&self) -> usize {
-        self.depth
+        self.flying.len()
     }
 
     unsafe fn start(&mut self, request: Request) {

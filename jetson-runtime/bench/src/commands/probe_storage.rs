@@ -34,7 +34,8 @@ struct Side {
     bytes_per_s: f64,
     /// Of a copy of one block.
     latency_ns: u64,
-    /// The disk alone: requests of the same size, as many in flight, without a pause.
+    /// The disk alone: requests of the same size, new bytes each, as many in flight, without a
+    /// pause.
     disk_bytes_per_s: f64,
     /// The one over the other, of the same moments.
     over_disk: f64,
@@ -169,9 +170,9 @@ pub(super) fn table(report: &ProbeReport) -> String {
     }
     text.push_str(
         "\nthreads: those that seal, where there are cores for as many as the disk keeps busy;\n\
-         disk: the disk alone, requests of that size between as much memory, without a\n\
-         pause, as many in flight, in turns with the rate; sealing: what one core copies and\n\
-         seals, or opens and copies, without a disk; busy: CPU time over time.\n",
+         disk: the disk alone, requests of that size between as much memory, new bytes each,\n\
+         without a pause, as many in flight, in turns with the rate; sealing: what one core\n\
+         copies and seals, or opens and copies, without a disk; busy: CPU time over time.\n",
     );
     let limits = report.limits.iter().copied();
     for line in report.refused.iter().map(String::as_str).chain(limits) {
