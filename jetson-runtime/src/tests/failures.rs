@@ -5,10 +5,8 @@ use std::time::{Duration, Instant};
 use vtensor::{Bytes, Mode, OpIndex, StepIndex};
 
 use super::model::Model;
-use super::{freeze, plans, within};
+use super::{freeze, in_time, plans};
 use crate::{Direction, Errno, Fault, Frozen, Options, RuntimeError, Throttle};
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// A link of so many nanoseconds a copy.
 const fn slow(latency_ns: u64) -> Option<Throttle> {
@@ -33,7 +31,7 @@ fn run_to_the_failure(frozen: &mut Frozen, model: &mut Model) -> RuntimeError {
 
 #[test]
 fn every_command_may_fail() {
-    within(LIMIT, || {
+    in_time(|| {
         const COMMANDS: u64 = 6;
         let plan = plans::rotation(plans::page(), 6, 2);
         let total: u64 = plan.skeleton.tensors.iter().map(|t| t.bytes.0).sum();
@@ -93,7 +91,7 @@ fn every_command_may_fail() {
 
 #[test]
 fn a_failed_program_can_be_dropped_without_a_word() {
-    within(LIMIT, || {
+    in_time(|| {
         let plan = plans::swap(plans::page());
         for direction in [Direction::Out, Direction::In] {
             let fault = Some(Fault {
@@ -114,7 +112,7 @@ fn a_failed_program_can_be_dropped_without_a_word() {
 
 #[test]
 fn a_program_can_be_given_up_before_every_step() {
-    within(LIMIT, || {
+    in_time(|| {
         for (name, plan) in plans::all(plans::page()) {
             for complete in 0..2 * plan.skeleton.ops.len() + 1 {
                 let mut frozen = freeze(&plan, &Options::default()).unwrap();
@@ -146,7 +144,7 @@ fn a_program_can_be_given_up_before_every_step() {
 
 #[test]
 fn a_program_can_be_given_up_at_rest() {
-    within(LIMIT, || {
+    in_time(|| {
         for (name, plan) in plans::all(plans::page()) {
             for iterations in 0..3 {
                 let mut frozen = freeze(&plan, &Options::default()).unwrap();
@@ -167,7 +165,7 @@ fn a_program_can_be_given_up_at_rest() {
 
 #[test]
 fn what_an_open_step_writes_is_lost() {
-    within(LIMIT, || {
+    in_time(|| {
         for (name, plan) in plans::all(plans::page()) {
             for open in 0..plan.skeleton.ops.len() {
                 let mut frozen = freeze(&plan, &Options::default()).unwrap();
@@ -196,7 +194,7 @@ fn what_an_open_step_writes_is_lost() {
 
 #[test]
 fn a_drop_ends_a_copy_that_takes_an_hour() {
-    within(LIMIT, || {
+    in_time(|| {
         let plan = plans::swap(plans::page());
         for duplex in [true, false] {
             let options = Options {
@@ -207,16 +205,15 @@ fn a_drop_ends_a_copy_that_takes_an_hour() {
             let mut frozen = freeze(&plan, &options).unwrap();
             frozen.iteration_begin().unwrap();
             Model::new(&plan).op(&mut frozen, OpIndex(0)).unwrap();
-            let start = Instant::now();
+            // Not after the hour that its copy takes.
             drop(frozen);
-            assert!(start.elapsed() < Duration::from_secs(10));
         }
     });
 }
 
 #[test]
 fn a_drop_in_every_state_ends() {
-    within(LIMIT, || {
+    in_time(|| {
         let plan = plans::rotation(plans::page(), 6, 2);
         for duplex in [true, false] {
             let options = Options {
@@ -244,7 +241,7 @@ fn a_drop_in_every_state_ends() {
 
 #[test]
 fn a_throttled_link_keeps_its_pace() {
-    within(LIMIT, || {
+    in_time(|| {
         let plan = plans::rotation(plans::page(), 6, 2);
         let options = Options {
             throttle: slow(1_000_000),

@@ -23,6 +23,9 @@ use lgm::verify::VerifiedPlan;
 
 use crate::{Frozen, Options, Planned, RuntimeError};
 
+/// What takes so long hangs.
+const HANGS: Duration = Duration::from_secs(600);
+
 /// Freezes a plan with the contents that a [`model::Model`] expects.
 fn freeze(plan: &Plan, options: &Options) -> Result<Frozen, RuntimeError> {
     let fill = |tensor, offset, bytes: &mut [u8]| model::fill(tensor, 0, offset, bytes);
@@ -30,8 +33,8 @@ fn freeze(plan: &Plan, options: &Options) -> Result<Frozen, RuntimeError> {
     Planned::new(verified, options.clone())?.freeze(fill)
 }
 
-/// Fails the test rather than to hang with it.
-fn within<T: Send + 'static>(limit: Duration, body: impl FnOnce() -> T + Send + 'static) -> T {
+/// Fails the test rather than to hang with it. A machine may be slow, and busy with other things.
+fn in_time<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     let thread = thread::spawn(move || {
         let result = body();
@@ -39,8 +42,8 @@ fn within<T: Send + 'static>(limit: Duration, body: impl FnOnce() -> T + Send + 
         let _ = sender.send(());
         result
     });
-    if receiver.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
-        panic!("still running after {limit:?}");
+    if receiver.recv_timeout(HANGS) == Err(mpsc::RecvTimeoutError::Timeout) {
+        panic!("still running after {HANGS:?}");
     }
     match thread.join() {
         Ok(result) => result,

@@ -1,11 +1,9 @@
 //! Every byte of every op, over many iterations, on every tier.
 
-use std::time::Duration;
-
 use vtensor::PageBytes;
 
 use super::model::Model;
-use super::{freeze, plans, within};
+use super::{freeze, in_time, plans};
 use crate::{Options, Spill};
 
 fn tiers() -> [Spill; 2] {
@@ -14,7 +12,7 @@ fn tiers() -> [Spill; 2] {
 
 #[test]
 fn a_thousand_iterations_keep_every_byte() {
-    within(Duration::from_secs(120), || {
+    in_time(|| {
         for (name, plan) in plans::all(plans::page()) {
             for (spill, duplex) in tiers()
                 .into_iter()
@@ -47,7 +45,7 @@ fn a_thousand_iterations_keep_every_byte() {
 
 #[test]
 fn a_smaller_scale_keeps_every_byte() {
-    within(Duration::from_secs(60), || {
+    in_time(|| {
         for page in [2, 8, 32].map(|pages| pages * plans::page()) {
             for (name, plan) in plans::all(page) {
                 let options = Options {

@@ -161,7 +161,7 @@ fn one_call_fails(machine: &Machine, way: Way, code: i32, name: &str) -> Came {
         let told = cuda.status().map(|status| status.0);
         assert_eq!(told, Some(code), "{name}: {error}");
     }
-    assert!(begin.elapsed() < Duration::from_secs(20), "{name} hung");
+    assert!(begin.elapsed() < Duration::from_secs(300), "{name} hung");
     machine.control.as_ref().unwrap().clear_faults().unwrap();
     if code == OUT_OF_MEMORY {
         // What failed with the last call of a program is told to the next one.
