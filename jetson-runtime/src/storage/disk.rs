@@ -35,8 +35,8 @@ pub(super) trait Disk: Send {
     /// What makes the requests, for people.
     fn name(&self) -> &'static str;
 
-    /// How many requests it takes on: more than it is kept busy with, for those that wait there go on
-    /// while their owner's core seals.
+    /// How many requests it takes on: more than keep it busy, for those that wait there go on while
+    /// their owner's core seals.
     fn room(&self) -> usize;
 
     /// Starts a request, for which there is room. It may end before this returns; its end is told

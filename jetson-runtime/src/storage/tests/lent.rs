@@ -40,7 +40,10 @@ fn lent_memory_is_sealed_and_opened_in_place() {
             // SAFETY: the memory was lent, and the test does not use it meanwhile.
             unsafe { channel.write(slot, memory, bytes) }.unwrap();
             let readable = options.integrity == Integrity::Checksum;
-            assert_eq!(ring.slice(index, bytes) == plain, readable);
+            // A single byte may happen to be the same.
+            if bytes > 16 {
+                assert_eq!(ring.slice(index, bytes) == plain, readable);
+            }
             ring.slice(index, 64 << 10).fill(0xee);
             // SAFETY: as above.
             unsafe { channel.read(slot, memory, bytes) }.unwrap();
