@@ -147,14 +147,23 @@ pub(crate) fn copier(
     options: EngineOptions,
 ) -> Result<Box<dyn Copier>, RuntimeError> {
     let port = Port::new(tier)?;
-    let mut copier: Box<dyn Copier> = Box::new(TierCopier { port });
+    let copier = Box::new(TierCopier { port });
+    Ok(adapted(copier, counters, options))
+}
+
+/// A copier with its adaptors.
+pub(crate) fn adapted(
+    mut copier: Box<dyn Copier>,
+    counters: &Arc<Counters>,
+    options: EngineOptions,
+) -> Box<dyn Copier> {
     if let Some(fault) = options.fault {
         copier = Box::new(Faulty::new(copier, fault));
     }
     if let Some(throttle) = options.throttle {
         copier = Box::new(Throttled::new(copier, throttle, Arc::clone(counters)));
     }
-    Ok(copier)
+    copier
 }
 
 /// One engine, on its own thread.

@@ -83,6 +83,7 @@ pub mod failed;
 pub mod failure;
 pub mod fault;
 pub mod frozen;
+mod ground;
 mod ledger;
 pub mod live;
 pub mod memory;

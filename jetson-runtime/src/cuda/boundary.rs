@@ -7,8 +7,7 @@ use super::frozen::{Frozen, Parts};
 use crate::content::{Content, Segment};
 use crate::error::RuntimeError;
 use crate::failed::Failed;
-use crate::places::{AtRest, Spot};
-use crate::residency::Lowered;
+use crate::residency::{Lowered, Whose};
 
 impl Frozen {
     /// Copies bytes `offset ..` of a persistent tensor to `buffer`, in executed sizes. Waits until
@@ -51,11 +50,6 @@ impl Frozen {
         unsafe { content.write(&**backing, tensor, offset, buffer) }
     }
 
-    fn rest(&mut self, call: &'static str) -> Result<(), RuntimeError> {
-        self.course.check_access(call)?;
-        self.quiesce()
-    }
-
     /// Gives the program up, after a failure, a divergence or at will, wherever it is (B4): lets
     /// what was enqueued come to an end, and finds out which contents are intact.
     ///
@@ -63,36 +57,25 @@ impl Frozen {
     /// with work under way, which of it was done is unknown. Then everything is lost.
     #[must_use]
     pub fn abandon(mut self) -> Failed {
+        let (progress, known) = self.progress();
         let Parts { copies, plan, .. } = &mut self.parts;
-        let reached = copies.stop(&plan.skeleton.tensors);
         let failure = copies.failure(&plan.skeleton.tensors);
-        let doubt = self.doubt || copies.in_doubt();
-        let progress = self.course.progress(reached);
         let parts = self.parts;
-        let lowered = Lowered {
-            plan: &parts.plan,
-            table: &parts.table,
-            scale: parts.scale,
-            places: &*parts.backing,
-        };
-        let segments = match parts.synchronize() {
-            Ok(()) if doubt => all_lost(lowered),
-            Ok(()) => parts.backing.intact(lowered, progress),
-            Err(error) => {
-                tracing::warn!(%error, "the GPU cannot be brought to rest");
-                all_lost(lowered)
-            }
+        let lowered = parts.lowered();
+        let segments = match known {
+            true => parts.backing.intact(lowered, progress),
+            false => all_lost(lowered, Whose::Persistent),
         };
         let content = Content::new(&parts.plan, parts.scale, segments);
         Failed::of(Box::new(parts), content, failure, progress)
     }
 }
 
-/// Every persistent byte, lost.
-fn all_lost(lowered: Lowered<'_>) -> Vec<Segment> {
+/// Every byte, lost.
+pub(super) fn all_lost(lowered: Lowered<'_>, whose: Whose) -> Vec<Segment> {
     let tensors = lowered.plan.skeleton.tensors.iter().enumerate();
-    let persistent = tensors.filter(|(_, tensor)| tensor.persistent);
-    let lost = persistent.map(|(index, tensor)| Segment {
+    let held = tensors.filter(|(_, tensor)| tensor.persistent || whose == Whose::All);
+    let lost = held.map(|(index, tensor)| Segment {
         tensor: TensorId::from_index(index),
         start: 0,
         end: lowered.scale.bytes(tensor.bytes.0),
@@ -101,16 +84,4 @@ fn all_lost(lowered: Lowered<'_>) -> Vec<Segment> {
         lost: true,
     });
     lost.collect()
-}
-
-impl AtRest for Parts {
-    unsafe fn load(&self, tensor: TensorId, from: Spot, to: &mut [u8]) -> Result<(), RuntimeError> {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { self.backing.load(tensor, from, to) }
-    }
-
-    unsafe fn store(&self, tensor: TensorId, to: Spot, from: &[u8]) -> Result<(), RuntimeError> {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { self.backing.store(tensor, to, from) }
-    }
 }

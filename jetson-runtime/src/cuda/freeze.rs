@@ -3,6 +3,8 @@
 //! Guarantees: what can be refused without taking anything is refused first, with the reason; if
 //! anything fails later, all that was taken is given back.
 
+use std::sync::Arc;
+
 use lgm::verify::VerifiedPlan;
 use tracing::info;
 use vtensor::TensorId;
@@ -12,12 +14,14 @@ use super::copies::Copies;
 use super::device::{Device, Rest};
 use super::error::CudaError;
 use super::frozen::{Frozen, Parts};
-use super::mechanism;
+use super::mechanism::{self, Backing};
 use super::options::Options;
 use super::queued::Queued;
 use super::staged::Staged;
 use super::stream::{EventUse, Events, Stream};
+use super::vmm::Pages;
 use crate::error::RuntimeError;
+use crate::fault::Fault;
 use crate::memory;
 use crate::planned::bring_home;
 use crate::scale::Scale;
@@ -41,7 +45,7 @@ impl Frozen {
         fill: impl FnMut(TensorId, u64, &mut [u8]),
     ) -> Result<Self, RuntimeError> {
         let compute = Stream::new(device)?;
-        freeze(device, plan, options, compute, fill)
+        freeze(device, plan, options, With::own(compute), on_its_own(fill))
     }
 
     /// The same with a stream of the application.
@@ -60,7 +64,49 @@ impl Frozen {
     ) -> Result<Self, RuntimeError> {
         // SAFETY: the caller's promise is passed on.
         let compute = unsafe { Stream::of_application(device, stream) };
-        freeze(device, plan, options, compute, fill)
+        freeze(device, plan, options, With::own(compute), on_its_own(fill))
+    }
+
+    /// The same on pages that others use at other times, with their stream.
+    pub(super) fn freeze_within(
+        device: &Device,
+        plan: VerifiedPlan,
+        options: &Options,
+        pages: &Arc<Pages>,
+        compute: &Arc<Stream>,
+        fill: impl FnMut(TensorId, u64, &mut [u8]) -> Result<(), RuntimeError>,
+    ) -> Result<Self, RuntimeError> {
+        let with = With {
+            pages: Some(pages),
+            compute: Arc::clone(compute),
+        };
+        freeze(device, plan, options, with, fill)
+    }
+}
+
+/// What a program is given.
+struct With<'a> {
+    /// Its memory, if it is others' at other times.
+    pages: Option<&'a Arc<Pages>>,
+    compute: Arc<Stream>,
+}
+
+impl With<'_> {
+    fn own(compute: Stream) -> Self {
+        Self {
+            pages: None,
+            compute: Arc::new(compute),
+        }
+    }
+}
+
+/// Contents that cannot fail to come.
+fn on_its_own(
+    mut fill: impl FnMut(TensorId, u64, &mut [u8]),
+) -> impl FnMut(TensorId, u64, &mut [u8]) -> Result<(), RuntimeError> {
+    move |tensor, offset, bytes| {
+        fill(tensor, offset, bytes);
+        Ok(())
     }
 }
 
@@ -68,8 +114,8 @@ fn freeze(
     device: &Device,
     plan: VerifiedPlan,
     options: &Options,
-    compute: Stream,
-    mut fill: impl FnMut(TensorId, u64, &mut [u8]),
+    With { pages, compute }: With<'_>,
+    fill: impl FnMut(TensorId, u64, &mut [u8]) -> Result<(), RuntimeError>,
 ) -> Result<Frozen, RuntimeError> {
     let plan = plan.into_inner();
     let class = Class::of(device.facts());
@@ -91,7 +137,10 @@ fn freeze(
     Table::check_kinds(&plan.program)?;
     if class.one_memory() {
         // Where that runs out the kernel ends processes, before the driver says anything.
-        let arena = u64::from(plan.program.arena_pages) * scale.page().get();
+        let arena = match pages {
+            None => u64::from(plan.program.arena_pages) * scale.page().get(),
+            Some(_) => 0,
+        };
         let spilled = match to_host {
             true => scale.bytes(plan.program.spill_bytes.0),
             false => 0,
@@ -99,21 +148,15 @@ fn freeze(
         let bytes = arena.saturating_add(spilled);
         memory::demand("arena in the memory of host and device", bytes)?;
     }
-    let backing = mechanism::take(options, device, &plan, scale)?;
+    let backing = mechanism::take(options, device, (&plan, scale), pages)?;
     // If anything fails from here on, the device comes to rest before its memory goes.
     let _rest = Rest(device);
     let table = Table::new(&plan, scale, &*backing);
     let content = backing.home(&plan, scale);
-    bring_home(&content, &*backing, |tensor, offset, bytes| {
-        fill(tensor, offset, bytes);
-        Ok(())
-    })?;
+    bring_home(&content, &*backing, fill)?;
     backing.settle(&plan, scale, &compute)?;
     let duplex = options.duplex.unwrap_or(device.facts().copy_engines >= 2);
-    let copies = match backing.file() {
-        None => Copies::Queued(Queued::new(device, &table, duplex)?),
-        Some(tier) => Copies::Staged(Staged::new(device, &table, tier, duplex, options.fault)?),
-    };
+    let copies = copies(device, &table, &*backing, duplex, options.fault)?;
     let ends = Events::new(device, 6, EventUse::Host)?;
     info!(
         mechanism = options.mechanism.name(),
@@ -132,6 +175,22 @@ fn freeze(
         plan,
         scale,
         mechanism: options.mechanism,
+        duplex,
+        fault: options.fault,
         device: device.clone(),
     }))
+}
+
+/// Who makes the copies of a program, at their start.
+pub(super) fn copies(
+    device: &Device,
+    table: &Table,
+    backing: &dyn Backing,
+    duplex: bool,
+    fault: Option<Fault>,
+) -> Result<Copies, RuntimeError> {
+    Ok(match backing.file() {
+        None => Copies::Queued(Queued::new(device, table, duplex)?),
+        Some(tier) => Copies::Staged(Staged::new(device, table, tier, duplex, fault)?),
+    })
 }

@@ -17,6 +17,7 @@
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::Instant;
 
 use lgm::plan::Plan;
@@ -33,30 +34,33 @@ use super::stream::{Events, Stream};
 use crate::content::Content;
 use crate::course::Course;
 use crate::error::RuntimeError;
+use crate::fault::Fault;
 use crate::scale::Scale;
 use crate::stats::elapsed_ns;
 use crate::step::Accesses;
 use crate::table::{StepRow, Table};
 
 /// What a program owns. Fields are dropped in this order, after the streams have come to rest.
-pub(super) struct Parts {
+pub(crate) struct Parts {
     pub(super) copies: Copies,
-    pub(super) compute: Stream,
+    pub(super) compute: Arc<Stream>,
     /// Two sets of one for each stream, for the host.
     pub(super) ends: Events,
-    pub(super) table: Table,
-    pub(super) content: Content,
+    pub(crate) table: Table,
+    pub(crate) content: Content,
     pub(super) backing: Box<dyn Backing>,
-    pub(super) plan: Plan,
+    pub(crate) plan: Plan,
     pub(super) scale: Scale,
     pub(super) mechanism: Mechanism,
+    pub(super) duplex: bool,
+    pub(super) fault: Option<Fault>,
     pub(super) device: Device,
 }
 
 impl Parts {
     /// The streams: that of steps first.
     fn streams(&self) -> impl Iterator<Item = &Stream> {
-        std::iter::once(&self.compute).chain(self.copies.streams())
+        std::iter::once(&*self.compute).chain(self.copies.streams())
     }
 
     /// Waits until every stream is at rest.
@@ -264,7 +268,7 @@ impl Frozen {
 
     /// The stream that the application's kernels go to, a `CUstream`. It lives as long as this.
     #[must_use]
-    pub const fn stream(&self) -> *mut c_void {
+    pub fn stream(&self) -> *mut c_void {
         self.parts.compute.raw()
     }
 

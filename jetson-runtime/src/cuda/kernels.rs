@@ -17,12 +17,12 @@ const BLOCKS_MAX: u64 = 1024;
 
 /// A content: whose, and which version of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pattern {
-    pub(super) tensor: u32,
+pub(crate) struct Pattern {
+    pub(crate) tensor: u32,
     /// How often it was written.
-    pub(super) version: u32,
+    pub(crate) version: u32,
     /// Where the range begins in the tensor.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
 }
 
 impl Pattern {
@@ -81,7 +81,7 @@ impl Kernels {
     ///
     /// # Safety
     /// The device may write the range when the stream comes to it, and nobody else uses it then.
-    pub(super) unsafe fn fill(
+    pub(crate) unsafe fn fill(
         &self,
         stream: *mut c_void,
         address: u64,
@@ -100,7 +100,7 @@ impl Kernels {
     /// # Safety
     /// The device may read the range, and change the 8 bytes at `wrong`, when the stream comes to
     /// it, and nobody writes the range then.
-    pub(super) unsafe fn check(
+    pub(crate) unsafe fn check(
         &self,
         stream: *mut c_void,
         address: u64,

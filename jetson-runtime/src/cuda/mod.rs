@@ -22,6 +22,8 @@
 //! | `ahead` | how many iterations may be under way |
 //! | [`frozen`] | the step path |
 //! | [`kernels`], `ops` | fill, check, spin: ops of a replay |
+//! | [`target`], `ground` | a GPU of an application with its stream, and the budget on it |
+//! | `tenancy` | programs that take turns on it |
 //! | [`class`], [`options`] | what this machine is, and what is chosen for it |
 //! | [`probe`] | what works here, how fast, and what is chosen |
 //! | [`tally`] | counters on the device |
@@ -51,6 +53,7 @@ pub mod driver;
 pub mod error;
 mod freeze;
 pub mod frozen;
+pub(crate) mod ground;
 pub mod kernels;
 pub mod mechanism;
 mod memory;
@@ -65,6 +68,8 @@ pub mod status;
 mod stream;
 mod symbols;
 pub mod tally;
+pub mod target;
+mod tenancy;
 #[cfg(test)]
 mod tests;
 mod vmm;
@@ -81,3 +86,4 @@ pub use options::Options;
 pub use stats::Stats;
 pub use status::Status;
 pub use tally::Tally;
+pub use target::Target;

@@ -49,7 +49,7 @@ impl Tally {
     ///
     /// # Panics
     /// If there is no such counter.
-    pub(super) fn address(&self, counter: usize) -> u64 {
+    pub(crate) fn address(&self, counter: usize) -> u64 {
         let offset = counter as u64 * COUNTER as u64;
         let address = self.memory.at(offset, COUNTER);
         debug_assert!(

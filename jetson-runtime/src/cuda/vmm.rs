@@ -104,6 +104,11 @@ impl Pages {
         }
         Ok(pages)
     }
+
+    /// The size of each.
+    pub(crate) const fn page_bytes(&self) -> u64 {
+        self.page_bytes as u64
+    }
 }
 
 impl Drop for Pages {

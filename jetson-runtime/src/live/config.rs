@@ -7,6 +7,7 @@ use lgm::policy::Policy;
 use lgm::profile::Link;
 use vtensor::{Bytes, Kinds, PageBytes};
 
+use crate::cuda;
 use crate::fault::Fault;
 use crate::spill::Spill;
 use crate::storage::StorageOptions;
@@ -16,6 +17,9 @@ use crate::window_map::MapLimits;
 /// How a runtime is built. The default has no budget: nothing ever moves.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// The GPU whose memory that is, and whose streams make the copies; ops are kernels on
+    /// [`stream`](super::Runtime::stream). `None` is the host.
+    pub gpu: Option<cuda::Target>,
     /// The memory of the arena: hard, from the first op on. `None` is no limit; then nothing moves,
     /// whatever the policy.
     pub budget: Option<Bytes>,
@@ -66,6 +70,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            gpu: None,
             budget: None,
             policy: Policy::Vtensor,
             methods: Methods::default(),

@@ -3,7 +3,7 @@
 //! Guarantees: reading moves nothing; a write leaves no stale copy; a tensor that was never written
 //! reads as zeroes; bytes that were lost are an error until they are written, and no others are.
 
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use nix::errno::Errno;
 
@@ -38,10 +38,8 @@ impl Heap {
             _ if !item.written => buffer.fill(0),
             (Some(device), _) => {
                 let source = self.address(device + offset, buffer.len() as u64);
-                // SAFETY: the range lies in the arena's view; no op runs: this borrows the heap.
-                unsafe {
-                    ptr::copy_nonoverlapping(source.as_ptr(), buffer.as_mut_ptr(), buffer.len())
-                };
+                // SAFETY: the range lies in the arena; no op runs: this borrows the heap.
+                unsafe { self.ground().load(source, buffer) }?;
             }
             (None, Some(slot)) => {
                 let (target, bytes) = (NonNull::from(&mut *buffer).cast(), buffer.len());
@@ -73,8 +71,8 @@ impl Heap {
         match (item.at(), item.slot) {
             (Some(device), slot) => {
                 let target = self.address(device + offset, bytes as u64);
-                // SAFETY: the range lies in the arena's view, and no op runs.
-                unsafe { ptr::copy_nonoverlapping(buffer.as_ptr(), target.as_ptr(), bytes) };
+                // SAFETY: the range lies in the arena, and no op runs.
+                unsafe { self.ground().store(target, buffer) }?;
                 // Writing the copy, too, could fail; it is made again when the tensor leaves.
                 if let Some(slot) = slot {
                     self.garage.give(slot);

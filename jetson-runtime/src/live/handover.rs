@@ -6,12 +6,12 @@
 
 use vtensor::TensorId;
 
+use super::executor::Executor;
 use super::heap::Heap;
 use super::losses::Loss;
 use super::tensor::Key;
 use crate::content::{Content, Segment};
 use crate::error::RuntimeError;
-use crate::frozen::Frozen;
 
 /// Contents are carried in parts of this size.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -20,10 +20,10 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// is as if it had never been written.
 pub(super) fn carry(
     heap: &mut Heap,
-    frozen: &Frozen,
+    frozen: &Executor,
     (id, key): (TensorId, Key),
 ) -> Result<(), RuntimeError> {
-    let content = &frozen.parts.content;
+    let content = frozen.content();
     let segments = content.of(id);
     if segments.is_empty() || segments.iter().any(|segment| !segment.kept()) {
         return Ok(());
@@ -39,7 +39,7 @@ pub(super) fn carry(
 /// overwritten it, or never used it again: the application may think otherwise.
 pub(super) fn salvage(
     heap: &mut Heap,
-    frozen: &Frozen,
+    frozen: &Executor,
     content: &Content,
     (id, key): (TensorId, Key),
 ) {

@@ -8,8 +8,7 @@
 //! that fails loses nothing that was there. *Not here*: pieces, prefetching, plans.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,11 +20,10 @@ use super::score::Spec;
 use super::seats::Seats;
 use super::space::Space;
 use super::tensor::Key;
-use crate::arena::Arena;
 use crate::copier::{Copier, Transfer};
 use crate::error::RuntimeError;
 use crate::failure::{Direction, short_name};
-use crate::region::Region;
+use crate::ground::Ground;
 use crate::scale::to_usize;
 use crate::stats::elapsed_ns;
 
@@ -110,9 +108,8 @@ pub(super) struct Moved {
 
 /// Memory on demand.
 pub(super) struct Heap {
-    arena: Arc<Arena>,
-    /// The arena in one piece; `None` if it is empty.
-    view: Option<Region>,
+    /// The arena.
+    ground: Arc<dyn Ground>,
     pub(super) space: Space,
     /// How far the arena is known to be claimed.
     claimed: u64,
@@ -130,22 +127,15 @@ impl Heap {
     /// A heap on an arena, `claimed` bytes of which hold memory. Tensors of the kinds `keep` leave
     /// the arena last.
     pub(super) fn new(
-        arena: &Arc<Arena>,
+        ground: &Arc<dyn Ground>,
         claimed: u64,
         garage: Garage,
         copier: Box<dyn Copier>,
         keep: Kinds,
-    ) -> Result<Self, RuntimeError> {
-        let view = match NonZeroUsize::new(to_usize(arena.bytes())) {
-            None => None,
-            Some(bytes) => Some(
-                Region::of_file(bytes, &**arena).map_err(RuntimeError::system("map the arena"))?,
-            ),
-        };
-        Ok(Self {
-            arena: Arc::clone(arena),
-            view,
-            space: Space::new(arena.bytes(), limits::TENSOR_ALIGN),
+    ) -> Self {
+        Self {
+            ground: Arc::clone(ground),
+            space: Space::new(ground.bytes(), limits::TENSOR_ALIGN),
             claimed,
             garage,
             copier,
@@ -154,7 +144,7 @@ impl Heap {
             items: BTreeMap::new(),
             clock: 0,
             moved: Moved::default(),
-        })
+        }
     }
 
     /// Takes a tensor in that has no content yet.
@@ -259,8 +249,8 @@ impl Heap {
         self.address(item.at().expect("an acquired tensor is there"), item.bytes)
     }
 
-    pub(super) fn arena(&self) -> &Arena {
-        &self.arena
+    pub(super) fn ground(&self) -> &Arc<dyn Ground> {
+        &self.ground
     }
 
     pub(super) fn item(&mut self, key: Key) -> &mut Item {
@@ -269,12 +259,12 @@ impl Heap {
 
     /// The size of the arena.
     pub(super) fn arena_bytes(&self) -> u64 {
-        self.arena.bytes()
+        self.ground.bytes()
     }
 
     /// Claims a range of an arena without a budget.
     pub(super) fn claim_range(&self, start: u64, end: u64) -> Result<(), RuntimeError> {
-        self.arena.claim(start, end)
+        self.ground.claim(start, end)
     }
 
     /// Whether a tensor has a content, be it lost.
@@ -321,7 +311,7 @@ impl Heap {
     /// Gives memory of an arena without a budget back: a program claims what it needs.
     pub(super) fn release_arena(&mut self) -> Result<(), RuntimeError> {
         self.claimed = 0;
-        self.arena
+        self.ground
             .release(0, self.space.size() / CLAIM_BYTES * CLAIM_BYTES)
     }
 
@@ -347,8 +337,8 @@ impl Heap {
 
     fn claim(&mut self, end: u64) -> Result<(), RuntimeError> {
         if end > self.claimed {
-            let end = end.next_multiple_of(CLAIM_BYTES).min(self.arena.bytes());
-            self.arena.claim(self.claimed, end)?;
+            let end = end.next_multiple_of(CLAIM_BYTES).min(self.ground.bytes());
+            self.ground.claim(self.claimed, end)?;
             self.claimed = end;
         }
         Ok(())
@@ -397,9 +387,8 @@ impl Heap {
             Some(slot) => self.copy(key, Direction::In, target, slot, bytes),
             None => {
                 assert!(!item.written, "a written content is somewhere");
-                // SAFETY: the block is this tensor's own, and lies in the arena's view.
-                unsafe { ptr::write_bytes(target.as_ptr(), 0, bytes) };
-                Ok(())
+                // SAFETY: the block is this tensor's own.
+                unsafe { self.ground.zero(target, bytes) }
             }
         }
     }
@@ -412,16 +401,22 @@ impl Heap {
             .collect();
         blocks.sort_unstable();
         self.space.clear();
+        let mut moved = Ok(());
         for (from, key) in blocks {
             let bytes = self.items[&key].bytes;
             let to = self.space.take(bytes).expect("they all fitted before");
             assert!(to <= from, "blocks move down, in order");
             let [source, target] = [from, to].map(|offset| self.address(offset, bytes));
-            // SAFETY: both ranges lie in the arena's view; no pointer of an op is out, for this
-            // happens before an op begins. They may overlap.
-            unsafe { ptr::copy(source.as_ptr(), target.as_ptr(), to_usize(bytes)) };
+            // SAFETY: both ranges lie in the arena; no pointer of an op is out, for this happens
+            // before an op begins.
+            let shifted = unsafe { self.ground.shift(source, target, to_usize(bytes)) };
             self.item(key).device = Some(to);
+            if shifted.is_err() {
+                self.lose(key, Loss::Lost);
+            }
+            moved = moved.and(shifted);
         }
+        moved?;
         let there: Vec<Key> = self.there().map(|(key, _)| key).collect();
         there.into_iter().try_for_each(|key| self.show(key))
     }
@@ -434,8 +429,7 @@ impl Heap {
     }
 
     pub(super) fn address(&self, offset: u64, bytes: u64) -> NonNull<u8> {
-        let view = self.view.as_ref().expect("a block lies in an arena");
-        view.pointer(offset, to_usize(bytes))
+        self.ground.address(offset, to_usize(bytes))
     }
 
     /// Makes one copy over the link.

@@ -12,6 +12,7 @@ use tracing::info;
 use vtensor::{Bytes, limits};
 
 use super::config::Config;
+use super::executor::Stand;
 use super::garage::Garage;
 use super::heap::Heap;
 use super::link::link;
@@ -23,8 +24,11 @@ use super::tensor::{Key, ProgramKey};
 use super::track::Track;
 use crate::arena::Arena;
 use crate::counters::Counters;
-use crate::engine::{EngineOptions, copier};
+use crate::cuda::CudaError;
+use crate::cuda::ground::GpuGround;
+use crate::engine::{EngineOptions, adapted};
 use crate::error::RuntimeError;
+use crate::ground::{Ground, HostGround};
 use crate::memory;
 use crate::scale::system_page;
 
@@ -32,7 +36,8 @@ use crate::scale::system_page;
 pub(super) struct Holdings {
     pub(super) config: Config,
     pub(super) link: Link,
-    pub(super) arena: Arc<Arena>,
+    /// The memory, for programs.
+    pub(super) stand: Stand,
     pub(super) registry: Registry,
     pub(super) heap: Heap,
     pub(super) tracks: Vec<Track>,
@@ -48,20 +53,26 @@ pub(super) struct Holdings {
 impl Holdings {
     /// Takes the budget from the machine.
     pub(super) fn new(mut config: Config) -> Result<Self, RuntimeError> {
-        let page = system_page();
-        let (arena, claimed) = match config.budget {
-            Some(budget) => {
-                let arena = Arena::new(budget.0 / page * page)?;
-                let claimed = arena.bytes();
-                (arena, claimed)
+        if config.gpu.is_some() {
+            check_for_gpu(&config)?;
+        }
+        // Before the memory is taken that measuring needs, too.
+        let (link, tuning) = link(&config)?;
+        let (stand, ground): (Stand, Arc<dyn Ground>) = match &config.gpu {
+            Some(target) => {
+                let budget = config.budget.expect("it was just looked for");
+                let ground = Arc::new(GpuGround::new(target, budget, &config.spill)?);
+                (Stand::Gpu(Arc::clone(&ground)), ground)
             }
             None => {
-                let available = memory::available().unwrap_or(Bytes(limits::TOTAL_BYTES_MAX));
-                (Arena::sparse(available.0 / page * page)?, 0)
+                let ground = HostGround::new(arena(config.budget)?)?;
+                (Stand::Host(Arc::clone(ground.own())), Arc::new(ground))
             }
         };
-        let arena = Arc::new(arena);
-        let (link, tuning) = link(&config)?;
+        let claimed = match config.budget {
+            Some(_) => ground.bytes(),
+            None => 0,
+        };
         config.storage = tuning.map_or(config.storage, |tuning| config.storage.tuned(tuning));
         let garage = Garage::new(&config.spill, &config.storage, config.spill_bytes_max)?;
         let options = EngineOptions {
@@ -69,13 +80,14 @@ impl Holdings {
             throttle: config.throttle,
             fault: config.fault,
         };
-        let copier = copier(garage.tier(), &Arc::new(Counters::new(0, 0)), options)?;
-        let heap = Heap::new(&arena, claimed, garage, copier, config.effective_keep())?;
+        let copier = ground.copier(garage.tier())?;
+        let copier = adapted(copier, &Arc::new(Counters::new(0, 0)), options);
+        let heap = Heap::new(&ground, claimed, garage, copier, config.effective_keep());
         info!(budget = ?config.budget, ?link, "recording");
         Ok(Self {
             config,
             link,
-            arena,
+            stand,
             registry: Registry::default(),
             heap,
             tracks: Vec::new(),
@@ -101,5 +113,56 @@ impl Holdings {
             true => self.heap.reserve_seat(key, spec),
             false => Ok(()),
         }
+    }
+}
+
+impl Drop for Holdings {
+    fn drop(&mut self) {
+        // Programs show the same pages: what copies are still under way ends before others go.
+        self.stand.rest();
+        if let Some(at) = self.active {
+            self.tracks[at].program = None;
+        }
+    }
+}
+
+/// The host's memory: a budget, taken now, or what it has, on demand.
+fn arena(budget: Option<Bytes>) -> Result<Arena, RuntimeError> {
+    let page = system_page();
+    match budget {
+        Some(budget) => Arena::new(budget.0 / page * page),
+        None => {
+            let available = memory::available().unwrap_or(Bytes(limits::TOTAL_BYTES_MAX));
+            Arena::sparse(available.0 / page * page)
+        }
+    }
+}
+
+/// Refuses what an application on a GPU cannot have.
+fn check_for_gpu(config: &Config) -> Result<(), RuntimeError> {
+    let refusals = [
+        (
+            config.budget.is_none(),
+            "no budget",
+            "a GPU's memory is taken at first; say how much of it",
+        ),
+        (
+            config.check_replays,
+            "checking ops that may run again",
+            "that compares bytes on the host",
+        ),
+        (
+            config.throttle.is_some(),
+            "a pace of copies",
+            "streams make them as fast as they can",
+        ),
+    ];
+    match refusals.into_iter().find(|(refused, ..)| *refused) {
+        Some((_, choice, reason)) => Err(CudaError::Refused {
+            choice,
+            reason: reason.into(),
+        }
+        .into()),
+        None => Ok(()),
     }
 }

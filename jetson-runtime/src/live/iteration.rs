@@ -118,7 +118,8 @@ impl Runtime {
         }
         self.replay_op(cursor, token)?;
         let program = self.holdings.tracks[cursor.track].program.as_ref();
-        Ok(Op::new(program.expect("it runs").rows(cursor.op)))
+        let program = program.expect("it runs");
+        Ok(Op::new(program.rows(cursor.op), program.on_host))
     }
 
     /// Begins an op on demand.
@@ -154,8 +155,7 @@ impl Runtime {
                 Ok(())
             }
             Place::Recording(recording) if recording.open.is_some() => {
-                recording.op_end(&mut self.holdings);
-                Ok(())
+                recording.op_end(&mut self.holdings)
             }
             place => Err(place.out_of_order("op_end", "call op_begin first")),
         }

@@ -11,7 +11,9 @@ use tracing::info;
 
 use super::config::Config;
 use crate::copier::{Copier, TierCopier, Transfer};
-use crate::device::{BPS, DeviceProfile, link_of};
+use crate::cuda::Device;
+use crate::cuda::probe::LinkSpeed;
+use crate::device::{BPS, DeviceProfile, KnownGpu, link_of};
 use crate::error::RuntimeError;
 use crate::failure::Direction;
 use crate::spill::{Port, Spill, Tier};
@@ -33,7 +35,10 @@ pub(super) fn link(config: &Config) -> Result<(Link, Option<Tuning>), RuntimeErr
         (Some(link), ..) => Ok((link, None)),
         (None, Some(throttle), _) => Ok((throttle.link(), None)),
         _ if config.budget.is_none() => Ok((NOTHING_MOVES, None)),
-        (None, None, Spill::Ram) => Ok((memory()?, None)),
+        (None, None, Spill::Ram) => match &config.gpu {
+            Some(target) => Ok((of_gpu(target.device(), config)?, None)),
+            None => Ok((memory()?, None)),
+        },
         (None, None, Spill::File(directory)) => {
             let (link, tuning) = match of_profile(directory, config) {
                 Some(known) => known,
@@ -51,6 +56,20 @@ pub(super) const NOTHING_MOVES: Link = Link {
     copy_latency_ns: 1000,
     duplex: true,
 };
+
+/// The link between a GPU and the host, as it was found at boot or is measured now.
+fn of_gpu(device: &Device, config: &Config) -> Result<Link, RuntimeError> {
+    let known = KnownGpu::of(device, config.profile.as_deref())?;
+    let speed = match known.probe.link {
+        Some(speed) => speed,
+        None => LinkSpeed::measure(device, false)?,
+    };
+    let link = link_of([speed.out_bps, speed.in_bps], [speed.copy_latency_ns; 2]);
+    Ok(Link {
+        duplex: device.facts().copy_engines >= 2,
+        ..link
+    })
+}
 
 /// A directory's link as it was found at boot.
 fn of_profile(directory: &Path, config: &Config) -> Option<(Link, Tuning)> {

@@ -24,6 +24,7 @@
 //! | `contents`, `seated`, `pins` | of them: what they hold; addresses for life; places for good |
 //! | `link` | measuring the link to the spill tier |
 //! | `putback` | pinned tensors, as they were before an op ran again |
+//! | `executor` | who executes a program: the host or a GPU |
 //! | `program` | a frozen program and how it maps to the application's ops |
 //! | `transcript` | a score as a trace that can be planned |
 //! | `planning` | from a transcript to a proven plan |
@@ -60,6 +61,7 @@ mod config;
 mod contents;
 mod creation;
 mod divergence;
+mod executor;
 mod garage;
 mod handover;
 mod heap;

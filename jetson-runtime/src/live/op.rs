@@ -24,11 +24,13 @@ unsafe impl Sync for Row {}
 #[derive(Debug)]
 pub struct Op<'a> {
     rows: &'a [Row],
+    /// Whether the host can follow the addresses.
+    on_host: bool,
 }
 
 impl<'a> Op<'a> {
-    pub(super) const fn new(rows: &'a [Row]) -> Self {
-        Self { rows }
+    pub(super) const fn new(rows: &'a [Row], on_host: bool) -> Self {
+        Self { rows, on_host }
     }
 
     /// How many accesses the op has.
@@ -45,7 +47,8 @@ impl<'a> Op<'a> {
 
     /// The first byte of the tensor of access `access`, at a multiple of 512 bytes. Valid until the
     /// op ends: for reads, and in modes that write, for writes. Accesses of one tensor have one
-    /// pointer; different tensors do not overlap.
+    /// pointer; different tensors do not overlap. On a GPU it is an address of the device, for the
+    /// kernels that are enqueued until the op ends.
     ///
     /// # Panics
     /// If the op has no such access.
@@ -75,9 +78,11 @@ impl<'a> Op<'a> {
     /// All tensors at once.
     ///
     /// # Panics
-    /// If the op does not have `N` accesses, or two of them are of one tensor and one writes.
+    /// If the op does not have `N` accesses, or two of them are of one tensor and one writes; or if
+    /// they are on a GPU.
     #[must_use]
     pub fn views<const N: usize>(&mut self) -> [View<'_>; N] {
+        assert!(self.on_host, "tensors of a GPU are for its kernels");
         assert_eq!(self.rows.len(), N, "the op has so many accesses");
         for (at, row) in self.rows.iter().enumerate() {
             let shared = |other: &Row| {

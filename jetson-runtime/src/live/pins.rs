@@ -3,8 +3,6 @@
 //! Guarantees: pins do not overlap, and the heap has the arena below the lowest one. *Not here*:
 //! programs that were planned for more of the arena (see `keeping`).
 
-use std::ptr;
-
 use vtensor::{Bytes, limits};
 
 use super::heap::Heap;
@@ -70,9 +68,9 @@ impl Heap {
         if let Some(from) = self.items[&key].device {
             let bytes = self.items[&key].bytes;
             let [source, target] = [from, start].map(|offset| self.address(offset, bytes));
-            // SAFETY: both ranges lie in the arena's view, where no other tensor has a block and no
-            // pin is; no op is open. They may overlap.
-            unsafe { ptr::copy(source.as_ptr(), target.as_ptr(), to_usize(bytes)) };
+            // SAFETY: both ranges lie in the arena, where no other tensor has a block and no pin
+            // is; no op is open.
+            unsafe { self.ground().shift(source, target, to_usize(bytes)) }?;
             self.drop_block(key);
         } else {
             self.item(key).device = Some(start);

@@ -32,6 +32,8 @@ pub(super) struct Wish<'a> {
     pub(super) page: Option<PageBytes>,
     pub(super) spill: &'a Spill,
     pub(super) link: Link,
+    /// The smallest page that can be.
+    pub(super) least_page: u64,
 }
 
 /// A proven plan.
@@ -63,7 +65,10 @@ pub(super) fn prove(trace: &Trace, wish: Wish<'_>) -> Result<Proven, String> {
     let skeleton = trace
         .mapped_skeleton(DEVICE)
         .map_err(|error| error.to_string())?;
-    let mut page = wish.page.unwrap_or_else(|| page_for(trace.peak_bytes()));
+    let least = wish.least_page;
+    let mut page = wish
+        .page
+        .unwrap_or_else(|| page_for(trace.peak_bytes(), least));
     let planned = loop {
         let profile = profile(wish, page);
         let planned = planner::plan(&Request {
@@ -81,7 +86,7 @@ pub(super) fn prove(trace: &Trace, wish: Wish<'_>) -> Result<Proven, String> {
             Err(PlanError::OpTooLarge { .. } | PlanError::NoSchedule { .. })
         );
         match PageBytes::new(page.get() / 2) {
-            Ok(half) if coarse && wish.page.is_none() && half.get() >= system_page() => page = half,
+            Ok(half) if coarse && wish.page.is_none() && half.get() >= least => page = half,
             _ => break planned.map_err(|error| error.to_string())?,
         }
     };
@@ -122,13 +127,14 @@ pub fn predict(trace: &Trace, config: &Config) -> Result<u64, String> {
         page: config.page,
         spill: &config.spill,
         link: config.link.unwrap_or(NOTHING_MOVES),
+        least_page: system_page(),
     };
     prove(&rest, wish).map(|proven| proven.predicted_ns)
 }
 
 /// The power of two near a share of the peak.
-fn page_for(peak: Bytes) -> PageBytes {
-    let wanted = (peak.0 / PEAK_PAGES).clamp(system_page(), PAGE_BYTES_MAX);
+fn page_for(peak: Bytes, least: u64) -> PageBytes {
+    let wanted = (peak.0 / PEAK_PAGES).clamp(least, PAGE_BYTES_MAX.max(least));
     PageBytes::new(wanted.next_power_of_two()).expect("a power of two from 4 KiB to 2 MiB")
 }
 

@@ -14,6 +14,7 @@ use lgm::trace::MappedSkeleton;
 use lgm::verify::VerifiedPlan;
 use vtensor::{Bytes, Mode, OpIndex, StepKind, TensorId};
 
+use super::executor::Executor;
 use super::op::{Op, Replayer, Row, Token};
 use super::putback::PutBack;
 use super::score::{OpEvent, Score, mode_of};
@@ -22,12 +23,12 @@ use super::tensor::Key;
 use crate::arena::Arena;
 use crate::error::RuntimeError;
 use crate::failure::short_name;
-use crate::frozen::Frozen;
+use crate::ground::Ground;
 use crate::scale::to_usize;
 
 /// A program of a kind of iteration.
 pub(super) struct Program {
-    pub(super) frozen: Frozen,
+    pub(super) frozen: Executor,
     /// What each tensor of the plan is here.
     keys: Vec<Key>,
     ids: BTreeMap<Key, TensorId>,
@@ -48,6 +49,8 @@ pub(super) struct Program {
     pub(super) seats: Seats,
     /// The plan's digest.
     pub(super) digest: [u8; 32],
+    /// Whether the host can follow the addresses of tensors.
+    pub(super) on_host: bool,
 }
 
 /// The tensors of a plan, as keys.
@@ -60,13 +63,13 @@ impl Program {
     /// A frozen plan of a score; `keys` are those of the plan's tensors. Tensors of the score that
     /// the plan does not know are where `elsewhere` says.
     pub(super) fn new(
-        frozen: Frozen,
+        frozen: Executor,
         score: &Score,
-        keys: Vec<Key>,
+        (keys, seats): (Vec<Key>, Seats),
         predicted_ns: u64,
-        seats: Seats,
         elsewhere: impl Fn(Key) -> (NonNull<u8>, usize),
-    ) -> Self {
+        ground: &dyn Ground,
+    ) -> Result<Self, RuntimeError> {
         let numbered = keys.iter().enumerate();
         let ids: BTreeMap<Key, TensorId> = numbered
             .map(|(row, &key)| (key, TensorId::from_index(row)))
@@ -74,13 +77,13 @@ impl Program {
         let ops: Vec<&OpEvent> = score.ops().collect();
         let (mut rows, mut first_row, mut step_of) = (Vec::new(), vec![0], Vec::new());
         let mut put_back = PutBack::default();
-        for step in &frozen.parts.table.steps {
+        for step in &frozen.table().steps {
             let op = op_of(step.kind);
             if matches!(step.kind, StepKind::App(_)) {
                 step_of.push(first_row.len() - 1);
             }
-            let own = original(&frozen.parts.plan).accesses_of(op);
-            let planned = frozen.parts.table.accesses_of(step);
+            let own = original(frozen.plan()).accesses_of(op);
+            let planned = frozen.table().accesses_of(step);
             let event = ops[op.index()];
             let merged = event.merged();
             for (key, _) in &event.accesses {
@@ -112,10 +115,10 @@ impl Program {
             }
             put_back.end_step();
         }
-        put_back.finish();
-        Self {
-            digest: plan_file::digest_of(&frozen.parts.plan),
-            recomputed: frozen.parts.plan.recomputed(),
+        put_back.finish(ground)?;
+        Ok(Self {
+            digest: plan_file::digest_of(frozen.plan()),
+            recomputed: frozen.plan().recomputed(),
             tokens: vec![Token::default(); ops.len()],
             put_back,
             frozen,
@@ -126,12 +129,13 @@ impl Program {
             step_of,
             predicted_ns,
             seats,
-        }
+            on_host: ground.arena().is_some(),
+        })
     }
 
     /// Shows tensors that keep their address there. The program has the arena.
     pub(super) fn show_seats(&self, arena: &Arena) -> Result<(), RuntimeError> {
-        let plan = &self.frozen.parts.plan;
+        let plan = self.frozen.plan();
         let (skeleton, program) = (&plan.skeleton, &plan.program);
         let mut shown = BTreeSet::new();
         for (access, place) in skeleton.accesses.iter().zip(&program.places) {
@@ -161,15 +165,15 @@ impl Program {
         &mut self,
         score: &Score,
         replayer: &mut Replayer,
+        ground: &dyn Ground,
     ) -> Result<(), RuntimeError> {
         while let Some(StepKind::Replay(op)) = self.frozen.due() {
-            let step = self.frozen.course.next_step;
-            self.frozen.step_begin(OpIndex::from_index(step))?;
+            let step = self.frozen.course().next_step;
+            self.frozen.step_begin()?;
             let token = self.tokens[op.index()];
-            let mut put_back = std::mem::take(&mut self.put_back);
-            let mut tensors = Op::new(self.rows_of_step(step));
-            let ran = put_back.around(step, || replayer(token, &mut tensors));
-            self.put_back = put_back;
+            let mut tensors = Op::new(self.rows_of_step(step), self.on_host);
+            let run = || replayer(token, &mut tensors);
+            let ran = self.put_back.around(ground, step, run)?;
             ran.map_err(|reason| failed(score, op, reason))?;
             compiler_fence(Ordering::SeqCst);
             self.frozen.step_end()?;

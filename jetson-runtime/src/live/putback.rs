@@ -6,20 +6,22 @@
 //! An op may run again only if what it changes has no influence on what else it writes, so it may
 //! find there what is there now: running statistics, say, that are pinned.
 
-use std::ptr;
+use std::ptr::NonNull;
 
 use super::op::Row;
+use crate::error::RuntimeError;
+use crate::ground::{Ground, Scratch};
 
 /// Bytes that an op may write of such tensors and still run again.
 pub(super) const PUT_BACK_MAX: u64 = 1 << 20;
 
 /// The tensors of all steps, and a place to save those of one.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct PutBack {
     tensors: Vec<Row>,
     /// Where those of each step end.
     ends: Vec<usize>,
-    saved: Vec<u8>,
+    saved: Option<Scratch>,
 }
 
 impl PutBack {
@@ -34,10 +36,17 @@ impl PutBack {
     }
 
     /// Takes the memory that the largest step needs.
-    pub(super) fn finish(&mut self) {
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(super) fn finish(&mut self, ground: &dyn Ground) -> Result<(), RuntimeError> {
         let bytes = |step| self.of(step).iter().map(|row| row.bytes).sum();
-        let most = (0..self.ends.len()).map(bytes).max().unwrap_or(0);
-        self.saved.resize(most, 0);
+        let most: usize = (0..self.ends.len()).map(bytes).max().unwrap_or(0);
+        self.saved = match most {
+            0 => None,
+            _ => Some(ground.scratch(most)?),
+        };
+        Ok(())
     }
 
     fn of(&self, step: usize) -> &[Row] {
@@ -47,27 +56,37 @@ impl PutBack {
 
     /// Runs a step with what it writes of those tensors put back at its end. Nobody else may use
     /// them meanwhile.
-    pub(super) fn around<T>(&mut self, step: usize, run: impl FnOnce() -> T) -> T {
-        let mut saved = std::mem::take(&mut self.saved);
-        let mut at = 0;
-        for row in self.of(step) {
-            let target = &mut saved[at..at + row.bytes];
+    ///
+    /// # Errors
+    /// If a copy cannot be made.
+    pub(super) fn around<T>(
+        &self,
+        ground: &dyn Ground,
+        step: usize,
+        run: impl FnOnce() -> T,
+    ) -> Result<T, RuntimeError> {
+        for (tensor, saved, bytes) in self.places(step) {
             // SAFETY: the tensor is in memory, since it is pinned; the caller has it to itself, and
-            // the target is another allocation of that size.
-            unsafe {
-                ptr::copy_nonoverlapping(row.pointer.as_ptr(), target.as_mut_ptr(), row.bytes)
-            };
-            at += row.bytes;
+            // what is saved has a place of its own.
+            unsafe { ground.copy_in_turn(tensor, saved, bytes) }?;
         }
         let result = run();
-        at = 0;
-        for row in self.of(step) {
-            let source = &saved[at..at + row.bytes];
+        for (tensor, saved, bytes) in self.places(step) {
             // SAFETY: as above.
-            unsafe { ptr::copy_nonoverlapping(source.as_ptr(), row.pointer.as_ptr(), row.bytes) };
-            at += row.bytes;
+            unsafe { ground.copy_in_turn(saved, tensor, bytes) }?;
         }
-        self.saved = saved;
-        result
+        Ok(result)
+    }
+
+    /// The tensors of a step, with where each is saved.
+    fn places(&self, step: usize) -> impl Iterator<Item = (NonNull<u8>, NonNull<u8>, usize)> {
+        let mut at = 0;
+        self.of(step).iter().map(move |row| {
+            let scratch = self.saved.as_ref().expect("it was taken for this step");
+            // SAFETY: it was taken for all tensors of the step together.
+            let saved = unsafe { scratch.start.add(at) };
+            at += row.bytes;
+            (row.pointer, saved, row.bytes)
+        })
     }
 }

@@ -103,13 +103,17 @@ impl Recording {
             began: Instant::now(),
         }));
         compiler_fence(Ordering::SeqCst);
-        Ok(Op::new(&open.rows))
+        Ok(Op::new(&open.rows, heap.ground().arena().is_some()))
     }
 
-    /// Ends the open op.
-    pub(super) fn op_end(&mut self, holdings: &mut Holdings) {
+    /// Ends the open op: waits until it is done. If it failed, what it was to write is torn.
+    pub(super) fn op_end(&mut self, holdings: &mut Holdings) -> Result<(), RuntimeError> {
         let open = self.open.take().expect("the caller looked");
         compiler_fence(Ordering::SeqCst);
+        if let Err(error) = holdings.heap.ground().settle() {
+            holdings.heap.note_torn(&open.event.merged());
+            return Err(error);
+        }
         let ns = elapsed_ns(open.began);
         if let (Some(check), Some(replayer)) = (open.check, &mut holdings.replayer)
             && let Err(found) = check.run(&open.rows, replayer)
@@ -122,6 +126,7 @@ impl Recording {
         holdings.heap.note_writes(&open.event.merged());
         self.durations_ns.push(ns.min(limits::OP_NS_MAX));
         self.score.events.push(Event::Op(open.event));
+        Ok(())
     }
 
     /// Ends the iteration: its kind's track takes it in, and what it left behind becomes

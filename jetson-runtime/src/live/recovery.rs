@@ -8,7 +8,7 @@
 //!
 //! Limits: every op that is left to run again does, needed or not.
 
-use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use lgm::plan::{Replays, is_scratch};
@@ -56,7 +56,7 @@ impl<'a> Recovery<'a> {
         registry: &Registry,
         (steps, open): (usize, bool),
     ) -> Option<Self> {
-        let plan = &program.frozen.parts.plan;
+        let plan = program.frozen.plan();
         let replays = plan.replays.as_ref()?;
         let lives = replays.lives.iter().enumerate();
         let keys = lives.map(|(life, of)| {
@@ -138,7 +138,7 @@ impl<'a> Recovery<'a> {
     }
 
     fn spec(&self, life: usize) -> Spec {
-        let tensor = &self.program.frozen.parts.plan.skeleton.tensors[life];
+        let tensor = &self.program.frozen.plan().skeleton.tensors[life];
         Spec {
             name: tensor.name.as_str().into(),
             bytes: tensor.bytes.0,
@@ -152,7 +152,7 @@ impl<'a> Recovery<'a> {
     pub(super) fn finish(mut self, heap: &mut Heap, mut replayer: Option<&mut Replayer>) {
         for (step, op) in std::mem::take(&mut self.left) {
             let index = OpIndex::from_index(step);
-            let now = self.program.frozen.parts.plan.skeleton.accesses_of(index);
+            let now = self.program.frozen.plan().skeleton.accesses_of(index);
             let ran = match replayer.as_mut() {
                 Some(replayer) => self.run(heap, replayer, (step, op), now),
                 None => Err(failed(self.score, op, "there is nothing to run it")),
@@ -208,7 +208,7 @@ impl<'a> Recovery<'a> {
             let bytes = to_usize(heap.items[&to].bytes);
             let (to, from) = (heap.pointer(to), heap.pointer(from));
             // SAFETY: both were acquired, as blocks of one size that do not overlap.
-            unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), bytes) };
+            unsafe { heap.ground().copy_in_turn(from, to, bytes) }?;
         }
         let row = |(key, _): &(Key, Mode)| {
             let number = own
@@ -232,16 +232,21 @@ impl<'a> Recovery<'a> {
             });
         }
         put_back.end_step();
-        put_back.finish();
+        let ground = Arc::clone(heap.ground());
+        put_back.finish(&*ground)?;
         compiler_fence(Ordering::SeqCst);
         let token = self.program.tokens[op.index()];
-        let ran = put_back.around(0, || replayer(token, &mut Op::new(&rows)));
+        let mut tensors = Op::new(&rows, ground.arena().is_some());
+        let ran = put_back
+            .around(&*ground, 0, || replayer(token, &mut tensors))
+            .and_then(|ran| ran.map_err(|reason| failed(self.score, op, reason)))
+            .and_then(|()| ground.settle());
         compiler_fence(Ordering::SeqCst);
         match ran {
             Ok(()) => heap.note_writes(&list),
             Err(_) => heap.note_torn(&list),
         }
-        ran.map_err(|reason| failed(self.score, op, reason))
+        ran
     }
 
     /// Each tensor that is alive takes the life that holds its present content.

@@ -98,7 +98,7 @@ impl ReplayCheck {
             row.pointer = NonNull::from(&mut *copy.blocks).cast();
         }
         compiler_fence(Ordering::SeqCst);
-        let ran = replayer(self.token, &mut Op::new(&here));
+        let ran = replayer(self.token, &mut Op::new(&here, true));
         compiler_fence(Ordering::SeqCst);
         ran
     }

@@ -10,7 +10,7 @@
 
 use std::time::Instant;
 
-use vtensor::{OpIndex, StepKind};
+use vtensor::StepKind;
 
 use super::op::{Op, Token};
 use super::place::{Cursor, Place};
@@ -45,8 +45,7 @@ impl Runtime {
         if let Some(token) = token {
             program.tokens[cursor.op] = token;
         }
-        let step = OpIndex::from_index(program.frozen.course.next_step);
-        if let Err(error) = program.frozen.step_begin(step).map(drop) {
+        if let Err(error) = program.frozen.step_begin() {
             return Err(self.failed_step(error));
         }
         if let Place::Replaying(cursor) = &mut self.place {
@@ -67,7 +66,7 @@ impl Runtime {
         let replayer = holdings.replayer.as_mut();
         let replayer = replayer.expect("ops are replayable with one");
         let (begin, stalled) = (Instant::now(), program.frozen.stall_ns());
-        let ran = program.run_again(&track.score, replayer);
+        let ran = program.run_again(&track.score, replayer, &**holdings.heap.ground());
         let stalled = program.frozen.stall_ns() - stalled;
         holdings.stats.recompute_ns += elapsed_ns(begin).saturating_sub(stalled);
         ran.map_err(|error| self.failed_step(error))

@@ -3,6 +3,7 @@
 //! Calls may come from any thread, one at a time. A call that returns an error has changed nothing,
 //! unless its text says otherwise.
 
+use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use lgm::plan::Plan;
@@ -12,6 +13,7 @@ use vtensor::{Bytes, TensorId};
 
 use super::config::Config;
 use super::contents::DAMAGED;
+use super::executor::Executor;
 use super::holdings::Holdings;
 use super::losses::LostRange;
 use super::place::Place;
@@ -22,7 +24,6 @@ use super::track::Track;
 use super::transcript::Transcript;
 use crate::error::RuntimeError;
 use crate::failure::short_name;
-use crate::frozen::Frozen;
 use crate::memory::{Usage, process_pss};
 
 /// A runtime under a budget. Dropping it gives everything back; nothing is left behind.
@@ -123,7 +124,7 @@ impl Runtime {
     }
 
     /// The active program, if it holds the tensor. If its copies have failed, the heap has it.
-    fn holder(&mut self, key: Key) -> Option<(&mut Frozen, TensorId)> {
+    fn holder(&mut self, key: Key) -> Option<(&mut Executor, TensorId)> {
         let active = self.holdings.active?;
         let program = self.holdings.tracks[active].program.as_mut();
         if let Err(error) = program.expect("it is active").frozen.rest("hold") {
@@ -212,7 +213,7 @@ impl Runtime {
     #[must_use]
     pub fn programs(&self) -> Vec<ProgramReport> {
         let report = |track: &Track| {
-            let plan = track.program.as_ref().map(|p| &p.frozen.parts.plan);
+            let plan = track.program.as_ref().map(|p| p.frozen.plan());
             let persistent = track.score.persistent().into_iter();
             let bytes = persistent.filter_map(|key| Some(self.holdings.registry.spec(key)?.bytes));
             ProgramReport {
@@ -266,7 +267,7 @@ impl Runtime {
         let track = self.holdings.tracks.iter().find(|track| track.key == key);
         match track.and_then(|track| Some((track, track.program.as_ref()?))) {
             Some((track, program)) => {
-                let plan = &program.frozen.parts.plan;
+                let plan = program.frozen.plan();
                 Ok(program_file::encode(
                     plan,
                     &track.score,
@@ -326,10 +327,42 @@ impl Runtime {
         self.holdings.link
     }
 
+    /// Waits until what the ops so far have enqueued is done.
+    ///
+    /// # Errors
+    /// If any of it failed; see [`Self::doubt`], which is done here.
+    pub fn sync(&mut self) -> Result<(), RuntimeError> {
+        let settled = self.holdings.heap.ground().settle();
+        if settled.is_err() {
+            self.doubt();
+        }
+        settled
+    }
+
+    /// The stream of a GPU that ops are enqueued on, a `CUstream`: it lives as long as this. `None`
+    /// on the host. An op's kernels are enqueued between its begin and its end; no other stream may
+    /// touch its tensors, unless it is in order with this one.
+    #[must_use]
+    pub fn stream(&self) -> Option<*mut c_void> {
+        self.holdings.stand.stream()
+    }
+
+    /// Takes note that a call of the driver failed that the application made itself: it may have
+    /// told of work that a frozen program had enqueued, and nobody knows which. What the program
+    /// holds is lost then, if it has enqueued anything since it was at rest; the iteration is to be
+    /// given up, [`Self::iteration_abort`].
+    pub fn doubt(&mut self) {
+        let active = self.holdings.active;
+        let program = active.and_then(|at| self.holdings.tracks[at].program.as_mut());
+        if let Some(program) = program {
+            program.frozen.doubt();
+        }
+    }
+
     /// The size of the arena. With a budget, that is the budget in whole pages of the system.
     #[must_use]
     pub fn arena_bytes(&self) -> Bytes {
-        Bytes(self.holdings.arena.bytes())
+        Bytes(self.holdings.heap.arena_bytes())
     }
 
     /// The memory that the system holds for arena, spill tier and process now.
@@ -343,10 +376,10 @@ impl Runtime {
             .active
             .and_then(|at| self.holdings.tracks[at].program.as_ref())
         {
-            spill.0 += program.frozen.parts.tier.allocated()?.0;
+            spill.0 += program.frozen.spill_allocated()?.0;
         }
         Ok(Usage {
-            arena_allocated: self.holdings.arena.allocated()?,
+            arena_allocated: self.holdings.heap.ground().allocated()?,
             spill_allocated: spill,
             pss: process_pss()?,
         })

@@ -6,12 +6,21 @@ use super::heap::Heap;
 use super::score::Spec;
 use super::seats::Seat;
 use super::tensor::Key;
+use crate::arena::Arena;
+use crate::cuda::CudaError;
 use crate::error::RuntimeError;
 use crate::scale::system_page;
 
 impl Heap {
     /// Gives a tensor an address for life.
     pub(super) fn reserve_seat(&mut self, key: Key, spec: &Spec) -> Result<(), RuntimeError> {
+        if self.ground().arena().is_none() {
+            return Err(CudaError::Refused {
+                choice: "an address for life",
+                reason: "a tensor of a GPU has another one in each op; ask the op".into(),
+            }
+            .into());
+        }
         self.take_whole_pages()?;
         self.seats.insert(key, Arc::new(Seat::new(spec)?));
         Ok(())
@@ -30,9 +39,15 @@ impl Heap {
     pub(super) fn show(&self, key: Key) -> Result<(), RuntimeError> {
         let item = &self.items[&key];
         match (self.seats.get(key), item.at()) {
-            (Some(seat), Some(at)) => seat.show(self.arena(), [(at, item.bytes)]),
+            (Some(seat), Some(at)) => seat.show(self.seats_arena(), [(at, item.bytes)]),
             _ => Ok(()),
         }
+    }
+
+    /// What seats show.
+    fn seats_arena(&self) -> &Arena {
+        let arena = self.ground().arena();
+        arena.expect("there are no seats elsewhere")
     }
 
     /// Shows nothing at a tensor's seat.

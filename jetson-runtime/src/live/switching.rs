@@ -7,9 +7,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use lgm::verify::VerifiedPlan;
 use tracing::{info, warn};
 use vtensor::{Bytes, TensorId};
 
+use super::executor::{Ready, Stand};
 use super::handover::{carry, salvage};
 use super::holdings::Holdings;
 use super::planning::{self, Wish};
@@ -21,6 +23,7 @@ use super::tensor::{Key, ProgramKey};
 use super::transcript::Transcript;
 use super::wear;
 use crate::course::Position;
+use crate::cuda;
 use crate::error::RuntimeError;
 use crate::options::Options;
 use crate::planned::Planned;
@@ -108,7 +111,7 @@ impl Holdings {
         let start = Instant::now();
         let fitted = self.fitted(at);
         self.stats.planning_ns += elapsed_ns(start);
-        let (planned, keys, predicted_ns) = match fitted {
+        let (ready, keys, predicted_ns) = match fitted {
             Ok(fitted) => fitted,
             Err(reason) => {
                 warn!(key = self.tracks[at].key.0, reason, "goes on on demand");
@@ -116,7 +119,7 @@ impl Holdings {
                 return Ok(false);
             }
         };
-        let written = planned.plan.program.moved_out();
+        let written = ready.plan().program.moved_out();
         wear::check(&self.config, self.tracks[at].key, written, predicted_ns)?;
         self.clear_arena()?;
         let seats = self.seats_of(at, &keys)?;
@@ -126,12 +129,19 @@ impl Holdings {
         let heap = &mut self.heap;
         let fill =
             |id: TensorId, offset, part: &mut [u8]| heap.withdraw(keys[id.index()], offset, part);
-        match planned.freeze_on(&self.arena, fill) {
+        match self.stand.freeze(ready, fill) {
             Ok(frozen) => {
                 let track = &mut self.tracks[at];
                 let heap = &self.heap;
                 let pinned = |key: Key| (heap.pointer(key), to_usize(heap.items[&key].asked));
-                let program = Program::new(frozen, &track.score, keys, predicted_ns, seats, pinned);
+                let program = Program::new(
+                    frozen,
+                    &track.score,
+                    (keys, seats),
+                    predicted_ns,
+                    pinned,
+                    &**heap.ground(),
+                )?;
                 track.program = Some(program);
                 info!(key = track.key.0, predicted_ns, "frozen");
                 Ok(true)
@@ -149,7 +159,7 @@ impl Holdings {
     }
 
     /// A proven plan that fits this machine, or why there is none.
-    fn fitted(&self, at: usize) -> Result<(Planned, Vec<Key>, u64), String> {
+    fn fitted(&self, at: usize) -> Result<(Ready, Vec<Key>, u64), String> {
         let track = &self.tracks[at];
         let durations_ns = track.durations_ns();
         let pinned = |key| self.heap.is_pinned(key);
@@ -160,6 +170,7 @@ impl Holdings {
             page: self.config.page,
             spill: &self.config.spill,
             link: self.link,
+            least_page: self.stand.least_page(),
         };
         let mut once = track.once.clone();
         let (transcript, proven) = loop {
@@ -187,22 +198,40 @@ impl Holdings {
             "the plan is of the transcript's ops"
         );
         let keys = program::keys_of(&proven.skeleton, &transcript.keys);
-        let options = Options {
-            spill: self.config.spill.clone(),
-            storage: self.config.storage,
-            throttle: self.config.throttle,
-            limits: self.config.limits,
-            fault: self.config.fault,
-            ..Options::default()
-        };
-        let planned = Planned::new(proven.plan, options).map_err(|error| error.to_string())?;
-        let (wanted, limit) = (planned.arena_bytes(), Bytes(self.heap.limit()));
+        let ready = self.ready(proven.plan)?;
+        let (wanted, limit) = (ready.arena_bytes(), Bytes(self.heap.limit()));
         if wanted > limit {
             return Err(format!(
                 "the plan needs {wanted}, the arena has {limit} to give"
             ));
         }
-        Ok((planned, keys, proven.predicted_ns))
+        Ok((ready, keys, proven.predicted_ns))
+    }
+
+    /// A plan for the memory that there is, if it can be executed there.
+    fn ready(&self, plan: VerifiedPlan) -> Result<Ready, String> {
+        let config = &self.config;
+        if let Stand::Gpu(_) = &self.stand {
+            let options = cuda::Options {
+                spill: config.spill.clone(),
+                storage: config.storage,
+                fault: config.fault,
+                ..cuda::Options::of(cuda::Mechanism::Mapped)
+            };
+            return Ok(Ready::Gpu(Box::new(plan), options));
+        }
+        let options = Options {
+            spill: config.spill.clone(),
+            storage: config.storage,
+            throttle: config.throttle,
+            limits: config.limits,
+            fault: config.fault,
+            ..Options::default()
+        };
+        let planned = Planned::new(plan, options);
+        planned
+            .map(|planned| Ready::Host(Box::new(planned)))
+            .map_err(|error| error.to_string())
     }
 
     fn clear_arena(&mut self) -> Result<(), RuntimeError> {
@@ -258,7 +287,11 @@ impl Holdings {
     /// Shows tensors that keep their address where the active program has them.
     fn show_seats(&self, at: usize) -> Result<(), RuntimeError> {
         let program = self.tracks[at].program.as_ref().expect("it has moved in");
-        program.show_seats(&self.arena)
+        match &self.stand {
+            Stand::Host(arena) => program.show_seats(arena),
+            // There are no seats.
+            Stand::Gpu(_) => Ok(()),
+        }
     }
 
     /// Addresses for a program's tensors that keep theirs: those that they have, and those that the
@@ -321,7 +354,7 @@ impl Holdings {
             salvage(heap, &program.frozen, &content, (id, key));
         }
         if then == Then::GoesOn {
-            let course = &program.frozen.course;
+            let course = program.frozen.course();
             let stopped = (course.next_step, course.position == Position::Step);
             let score = &self.tracks[at].score;
             if let Some(recovery) = Recovery::new(&program, score, &self.registry, stopped) {

@@ -2,6 +2,7 @@
 
 mod app;
 mod errors;
+mod gpu;
 mod keep;
 mod lost;
 mod random;

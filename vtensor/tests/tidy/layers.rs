@@ -17,7 +17,10 @@ const CRATES: &[(&str, &[&str])] = &[
         "vtensor-bench",
         &["vtensor", "lgm", "jetson-runtime", "cuda-model"],
     ),
-    ("ffi-c-api", &["vtensor", "lgm", "jetson-runtime"]),
+    (
+        "ffi-c-api",
+        &["vtensor", "lgm", "jetson-runtime", "cuda-model"],
+    ),
 ];
 
 /// The line that data takes through `lgm`. A module uses none that comes after it.

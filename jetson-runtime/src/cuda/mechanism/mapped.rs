@@ -40,23 +40,41 @@ impl Mapped {
             });
         }
         let pages = Arc::new(Pages::new(device, page, program.arena_pages)?);
+        let mut mapped = Self::on(&pages, program, scale)?;
+        mapped.taken.device = Bytes(u64::from(program.arena_pages) * page);
+        Ok(mapped)
+    }
+
+    /// Maps the windows on pages that are there, the first ones; a page of the program is one or
+    /// several of them.
+    pub(super) fn on(
+        pages: &Arc<Pages>,
+        program: &Program,
+        scale: Scale,
+    ) -> Result<Self, CudaError> {
+        let (page, here) = (scale.page().get(), pages.page_bytes());
+        if !page.is_multiple_of(here) {
+            return Err(CudaError::Granularity {
+                page: Bytes(page),
+                granularity: Bytes(here),
+            });
+        }
+        let each = u32::try_from(page / here).expect("a page of a program is small");
         let mut mapped = Self {
             windows: Vec::with_capacity(program.windows.len()),
-            taken: Taken {
-                device: Bytes(u64::from(program.arena_pages) * page),
-                ..Taken::default()
-            },
+            taken: Taken::default(),
         };
         for index in 0..program.windows.len() {
             let runs = program.runs_of(WindowId::from_index(index)).iter();
-            let list = runs.flat_map(|run| (0..run.count).map(|page| run.first + page));
+            let list =
+                runs.flat_map(|run| (0..run.count * each).map(|page| run.first * each + page));
             let list: Vec<u32> = list.collect();
             let slots = list.len() as u64;
             mapped.taken.mappings += slots;
-            mapped.taken.addresses.0 += slots * page;
+            mapped.taken.addresses.0 += slots * here;
             mapped.windows.push(match list.is_empty() {
                 true => None,
-                false => Some(Window::new(&pages, list.into_iter())?),
+                false => Some(Window::new(pages, list.into_iter())?),
             });
         }
         Ok(mapped)

@@ -26,6 +26,7 @@ use super::device::Device;
 use super::error::CudaError;
 use super::options::Options;
 use super::stream::Stream;
+use super::vmm::Pages;
 use crate::content::{Content, Segment};
 use crate::copier::Transfer;
 use crate::error::RuntimeError;
@@ -89,16 +90,19 @@ pub(crate) trait Backing: Places + AtRest + Send {
     fn taken(&self) -> Taken;
 }
 
-/// Takes all memory that a plan needs.
+/// Takes all memory that a plan needs; or shows it on pages that are there, by `mapped`.
 pub(super) fn take(
     options: &Options,
     device: &Device,
-    plan: &Plan,
-    scale: Scale,
+    (plan, scale): (&Plan, Scale),
+    pages: Option<&Arc<Pages>>,
 ) -> Result<Box<dyn Backing>, RuntimeError> {
     let backing: Box<dyn Backing> = match options.mechanism {
         Mechanism::Mapped => {
-            let windows = mapped::Mapped::new(device, &plan.program, scale)?;
+            let windows = match pages {
+                Some(pages) => mapped::Mapped::on(pages, &plan.program, scale)?,
+                None => mapped::Mapped::new(device, &plan.program, scale)?,
+            };
             Box::new(explicit::Explicit::new(
                 device, windows, plan, scale, options,
             )?)

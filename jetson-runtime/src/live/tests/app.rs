@@ -1,17 +1,65 @@
 //! An application whose every byte is checked: a model of it keeps all tensors in vectors.
 
 use std::collections::HashMap;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use vtensor::{Bytes, Mode, TensorKind};
 
+use crate::cuda::{CudaError, Device};
 use crate::error::RuntimeError;
 use crate::live::{Access, Config, Op, ProgramKey, Runtime, Tensor, TensorDesc, Token};
+
+/// How ops reach their tensors.
+#[derive(Clone, Default)]
+pub(super) struct Hands {
+    /// A GPU, and the stream of ops.
+    gpu: Option<(Device, usize)>,
+}
+
+impl Hands {
+    fn load(&self, op: &Op<'_>, at: usize) -> Result<Vec<u8>, CudaError> {
+        let (start, mut row) = (op.pointer(at), vec![0; op.bytes(at)]);
+        match &self.gpu {
+            // SAFETY: the op is open, and nothing writes meanwhile.
+            None => unsafe {
+                ptr::copy_nonoverlapping(start.as_ptr(), row.as_mut_ptr(), row.len())
+            },
+            Some((device, stream)) => {
+                wait(device, *stream)?;
+                // SAFETY: as above; what the op waits for is there.
+                unsafe { device.load(start.addr().get() as u64, &mut row) }?;
+            }
+        }
+        Ok(row)
+    }
+
+    fn store(&self, op: &Op<'_>, at: usize, row: &[u8]) -> Result<(), CudaError> {
+        let start = op.pointer(at);
+        match &self.gpu {
+            // SAFETY: the op is open, and this access is nobody else's.
+            None => unsafe { ptr::copy_nonoverlapping(row.as_ptr(), start.as_ptr(), row.len()) },
+            Some((device, stream)) => {
+                wait(device, *stream)?;
+                // SAFETY: as above; what the op waits for is there.
+                unsafe { device.store(start.addr().get() as u64, row) }?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn wait(device: &Device, stream: usize) -> Result<(), CudaError> {
+    let stream = std::ptr::with_exposed_provenance_mut(stream);
+    // SAFETY: the stream is the runtime's, which is alive.
+    unsafe { device.calls()?.stream_synchronize(stream) }
+}
 
 /// Ops that ran again.
 #[derive(Default)]
 pub(super) struct Replays {
+    hands: Hands,
     pub(super) done: AtomicU64,
     /// Every one of so many fails; 0: none.
     pub(super) failing: AtomicU64,
@@ -24,17 +72,15 @@ impl Replays {
         if failing > 0 && done.is_multiple_of(failing) {
             return Err("it was told to");
         }
-        let rows = (0..op.len()).map(|at| {
-            // SAFETY: the tensors of an op do not overlap, and they are its own while it runs.
-            let row =
-                unsafe { std::slice::from_raw_parts_mut(op.pointer(at).as_ptr(), op.bytes(at)) };
-            (row, op.mode(at))
-        });
-        let mut rows: Vec<(&mut [u8], Mode)> = rows.collect();
-        let reads = rows.iter().filter(|(_, mode)| *mode == Mode::Read);
-        let reads: Vec<Vec<u8>> = reads.map(|(row, _)| row.to_vec()).collect();
-        for (row, mode) in rows.iter_mut().filter(|(_, mode)| mode.writes()) {
-            compute(turn, row, *mode, &reads);
+        let reads = (0..op.len()).filter(|at| op.mode(*at) == Mode::Read);
+        let failed = |_| "the GPU failed";
+        let reads: Result<Vec<Vec<u8>>, CudaError> =
+            reads.map(|at| self.hands.load(op, at)).collect();
+        let reads = reads.map_err(failed)?;
+        for at in (0..op.len()).filter(|at| op.mode(*at).writes()) {
+            let mut row = self.hands.load(op, at).map_err(failed)?;
+            compute(turn, &mut row, op.mode(at), &reads);
+            self.hands.store(op, at, &row).map_err(failed)?;
         }
         Ok(())
     }
@@ -56,6 +102,7 @@ fn compute(turn: usize, row: &mut [u8], mode: Mode, reads: &[Vec<u8>]) {
 
 pub(super) struct App {
     pub(super) runtime: Runtime,
+    hands: Hands,
     pub(super) replays: Arc<Replays>,
     /// What each tensor holds.
     pub(super) model: HashMap<Tensor, Vec<u8>>,
@@ -71,14 +118,23 @@ pub(super) struct App {
 
 impl App {
     pub(super) fn new(config: Config) -> Self {
+        let gpu = config.gpu.as_ref().map(|target| target.device().clone());
         let mut runtime = Runtime::new(config).unwrap();
-        let replays = Arc::new(Replays::default());
+        let stream = runtime.stream().map(|stream| stream.expose_provenance());
+        let hands = Hands {
+            gpu: gpu.zip(stream),
+        };
+        let replays = Arc::new(Replays {
+            hands: hands.clone(),
+            ..Replays::default()
+        });
         runtime.set_replayer({
             let replays = Arc::clone(&replays);
             move |token, op| replays.run(token, op)
         });
         Self {
             runtime,
+            hands,
             replays,
             model: HashMap::new(),
             kept: Vec::new(),
@@ -208,8 +264,7 @@ impl App {
             if !access.mode.reads() {
                 continue;
             }
-            // SAFETY: the op is open, and nothing writes meanwhile.
-            let row = unsafe { std::slice::from_raw_parts(op.pointer(at).as_ptr(), model.len()) };
+            let row = self.hands.load(&op, at)?;
             let wrong = row
                 .iter()
                 .zip(model)
@@ -222,10 +277,7 @@ impl App {
         for (at, access) in accesses.iter().enumerate().filter(|(_, a)| a.mode.writes()) {
             let model = self.model.get_mut(&access.tensor).unwrap();
             compute(turns as usize, model, access.mode, &reads);
-            // SAFETY: the op is open, and no other reference is to this access.
-            let row =
-                unsafe { std::slice::from_raw_parts_mut(op.pointer(at).as_ptr(), model.len()) };
-            row.copy_from_slice(model);
+            self.hands.store(&op, at, model)?;
         }
         self.runtime.op_end()
     }

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
+use cuda_model::Control;
 use lgm::planner::Methods;
 use lgm::profile::Link;
 use nix::errno::Errno;
@@ -10,6 +11,7 @@ use vtensor::{Bytes, Kinds, Mode, TensorKind};
 
 use super::app::App;
 use super::{config, unit};
+use crate::cuda::{Class, Device, Driver, Target};
 use crate::error::RuntimeError;
 use crate::failure::Direction;
 use crate::fault::Fault;
@@ -198,7 +200,7 @@ fn run(app: &mut App, script: &Script, until: usize) -> Result<(), RuntimeError>
 }
 
 /// Whether an application that leaves its recording, or whose copies fail, may see an error.
-fn is_expected(error: &RuntimeError, way: Way) -> bool {
+fn is_expected(error: &RuntimeError, way: &Way) -> bool {
     match error {
         RuntimeError::LostContent { .. } | RuntimeError::OpTooLarge { .. } => true,
         RuntimeError::CopyFailed(_) | RuntimeError::Spilling { .. } => way.fault.is_some(),
@@ -220,8 +222,10 @@ struct Totals {
 }
 
 /// How an application is played.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Way {
+    /// A GPU rather than the host.
+    gpu: Option<Device>,
     /// A copy that fails.
     fault: Option<Fault>,
     /// Whether some tensors keep their address.
@@ -232,8 +236,8 @@ struct Way {
     failing: u64,
 }
 
-fn play(seed: u64, way: Way, totals: &mut Totals) {
-    let Way { fault, fixing, .. } = way;
+fn play(seed: u64, way: &Way, totals: &mut Totals) {
+    let Way { fault, fixing, .. } = *way;
     let mut random = Random {
         state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
         scale: if way.again { 8 } else { 1 },
@@ -263,6 +267,8 @@ fn play(seed: u64, way: Way, totals: &mut Totals) {
         true => budget,
         false => budget + staying.sum::<u64>().next_multiple_of(4 * unit()),
     };
+    let gpu = way.gpu.as_ref().map(|device| Class::of(device.facts()));
+    let one_memory = gpu.is_some_and(Class::one_memory);
     let mut app = App::new(Config {
         policy: match way.again {
             true => Policy::Vtensor,
@@ -270,8 +276,10 @@ fn play(seed: u64, way: Way, totals: &mut Totals) {
         },
         spill: match random.below(3) {
             0 => Spill::File(disk()),
+            _ if one_memory => Spill::File(disk()),
             _ => Spill::Ram,
         },
+        gpu: way.gpu.clone().map(Target::new),
         keep: Some(keep),
         methods: match (way.again, seed % 4) {
             (false, _) => Methods::Swap,
@@ -279,7 +287,7 @@ fn play(seed: u64, way: Way, totals: &mut Totals) {
             (true, _) => Methods::Both,
         },
         // Plans know a slow one; copies are as fast as they are.
-        link: way.again.then_some(Link {
+        link: (way.again || way.gpu.is_some()).then_some(Link {
             out_bps: 1e6,
             in_bps: 1e6,
             copy_latency_ns: 1000,
@@ -348,7 +356,7 @@ fn random_applications_see_their_own_bytes() {
     let mut totals = Totals::default();
     for seed in 0..SEEDS {
         println!("seed {seed}");
-        play(seed, Way::default(), &mut totals);
+        play(seed, &Way::default(), &mut totals);
     }
     println!("{totals:?}");
     assert!(totals.frozen > 5 * SEEDS && totals.divergences > SEEDS && totals.aborted > SEEDS);
@@ -364,7 +372,7 @@ fn random_applications_keep_addresses_for_life() {
             fixing: true,
             ..Way::default()
         };
-        play(seed, way, &mut totals);
+        play(seed, &way, &mut totals);
     }
     println!("{totals:?}");
     assert!(totals.frozen > SEEDS && totals.divergences > SEEDS / 2);
@@ -386,7 +394,7 @@ fn random_applications_survive_a_failing_copy() {
             fixing: seed % 4 == 3,
             ..Way::default()
         };
-        play(seed, way, &mut totals);
+        play(seed, &way, &mut totals);
     }
     println!("{totals:?}");
     assert!(totals.failed > SEEDS / 2 && totals.frozen > 5 * SEEDS);
@@ -407,10 +415,44 @@ fn random_applications_run_ops_again() {
             fixing: seed % 8 == 5,
             fault: (seed % 4 == 3).then_some(fault),
             failing: [0, 2, 0, 3, 0, 2][seed as usize % 6],
+            gpu: None,
         };
-        play(seed, way, &mut totals);
+        play(seed, &way, &mut totals);
     }
     println!("{totals:?}");
     assert!(totals.frozen > SEEDS && totals.divergences > SEEDS && totals.aborted > SEEDS);
     assert!(totals.recomputed > 0 && totals.failed_replays > 0 && totals.moved > 0);
+}
+
+#[test]
+fn random_applications_on_a_gpu_see_their_own_bytes() {
+    for profile in ["rtx-linux", "orin"] {
+        let control = Control::new(profile).unwrap();
+        control.granularity(system_page()).unwrap();
+        control.strict_events(true).unwrap();
+        let device = Device::open(&Driver::open(control.path()).unwrap(), 0).unwrap();
+        let mut totals = Totals::default();
+        for seed in 0..SEEDS / 2 {
+            println!("{profile}, seed {seed}");
+            let fault = Fault {
+                direction: [Direction::Out, Direction::In][seed as usize / 2 % 2],
+                after_copies: seed % 29,
+                errno: Errno::EIO,
+            };
+            let way = Way {
+                gpu: Some(device.clone()),
+                again: seed % 4 > 1,
+                fault: (seed % 8 == 7).then_some(fault),
+                failing: [0, 2, 0][seed as usize % 3],
+                fixing: false,
+            };
+            play(seed, &way, &mut totals);
+            assert_eq!(control.reports(), Vec::<String>::new(), "{profile}");
+        }
+        println!("{totals:?}");
+        assert!(totals.frozen > SEEDS && totals.divergences > SEEDS / 4);
+        assert!(totals.recomputed > 0 && totals.moved > 0);
+        drop(device);
+        assert_eq!(control.leaks(), Vec::<String>::new(), "{profile}");
+    }
 }

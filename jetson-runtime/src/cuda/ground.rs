@@ -1,0 +1,313 @@
+//! A ground of a GPU: a budget in pages that can be mapped, shown in one stretch, and a stream for
+//! the ops of an application.
+//!
+//! In: a device and a budget. Out: addresses that kernels use; programs that show the same pages
+//! through windows of their own. Guarantees: all memory is taken at first, and given back with the
+//! last program. Limits: devices with virtual memory management; copies of the ground itself, for
+//! iterations on demand, are made one after the other, by way of memory of the host.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Instant;
+
+use lgm::verify::VerifiedPlan;
+use vtensor::{Bytes, TensorId};
+
+use super::class::Class;
+use super::device::Device;
+use super::error::CudaError;
+use super::frozen::Frozen;
+use super::memory::{Kind, Memory, pointer};
+use super::options::Options;
+use super::stream::Stream;
+use super::target::Target;
+use super::vmm::{Pages, Window, granularity};
+use crate::arena::Arena;
+use crate::copier::{Copier, Transfer};
+use crate::error::RuntimeError;
+use crate::failure::Direction;
+use crate::ground::{Ground, Scratch};
+use crate::memory;
+use crate::spill::{Port, Spill, Tier};
+use crate::storage::TransferError;
+
+/// What goes through memory of the host at once: whole blocks of a spill file.
+const PART_BYTES: usize = 1 << 20;
+
+/// The budget of an application on a GPU.
+pub(crate) struct GpuGround {
+    /// All pages, one after the other.
+    view: Window,
+    pages: Arc<Pages>,
+    /// What ops are enqueued on.
+    stream: Arc<Stream>,
+    page_bytes: u64,
+    device: Device,
+}
+
+impl GpuGround {
+    /// Takes the whole pages of a budget from a device.
+    ///
+    /// # Errors
+    /// If the device maps no pages, does not have so much memory, or spilling there frees none.
+    pub(crate) fn new(target: &Target, budget: Bytes, spill: &Spill) -> Result<Self, RuntimeError> {
+        let device = target.device();
+        let facts = device.facts();
+        let refused = |choice, reason| CudaError::Refused { choice, reason };
+        if !facts.virtual_memory {
+            let reason = "it has no virtual memory management".into();
+            return Err(refused("this GPU, for a live application,", reason).into());
+        }
+        let class = Class::of(facts);
+        if class.one_memory() && *spill == Spill::Ram {
+            let name = &facts.name;
+            let reason = format!(
+                "{name} is of class {class}: it would free nothing; name a folder to spill to"
+            );
+            return Err(refused("a spill tier in host memory", reason).into());
+        }
+        let page_bytes = granularity(device)?;
+        let (_, all) = device.memory()?;
+        let page = Bytes(page_bytes);
+        if page_bytes == 0 || budget < page || budget > all {
+            let reason =
+                format!("{budget} are not between a page, {page}, and the device's memory, {all}");
+            return Err(refused("this budget", reason).into());
+        }
+        let count = u32::try_from(budget.0 / page_bytes).expect("a memory has fewer pages");
+        if class.one_memory() {
+            let bytes = u64::from(count) * page_bytes;
+            memory::demand("arena in the memory of host and device", bytes)?;
+        }
+        let pages = Arc::new(Pages::new(device, page_bytes, count)?);
+        Ok(Self {
+            view: Window::new(&pages, 0..count)?,
+            pages,
+            stream: target.stream()?,
+            page_bytes,
+            device: device.clone(),
+        })
+    }
+
+    /// The stream of ops, a `CUstream`.
+    pub(crate) fn stream(&self) -> *mut c_void {
+        self.stream.raw()
+    }
+
+    /// Brings the device to rest.
+    pub(crate) fn rest(&self) {
+        self.device.rest();
+    }
+
+    /// The size of a page.
+    pub(crate) const fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
+    /// Freezes a plan on the pages, which hold nothing that is needed.
+    ///
+    /// # Errors
+    /// As [`Frozen::freeze`]; or if `fill` fails.
+    pub(crate) fn freeze(
+        &self,
+        plan: VerifiedPlan,
+        options: &Options,
+        fill: impl FnMut(TensorId, u64, &mut [u8]) -> Result<(), RuntimeError>,
+    ) -> Result<Frozen, RuntimeError> {
+        Frozen::freeze_within(&self.device, plan, options, &self.pages, &self.stream, fill)
+    }
+}
+
+fn address_of(pointer: NonNull<u8>) -> u64 {
+    pointer.addr().get() as u64
+}
+
+impl Ground for GpuGround {
+    fn bytes(&self) -> u64 {
+        self.view.bytes()
+    }
+
+    fn address(&self, offset: u64, bytes: usize) -> NonNull<u8> {
+        let end = offset.checked_add(bytes as u64);
+        assert!(
+            end.is_some_and(|end| end <= self.bytes()),
+            "bytes {offset}+{bytes} lie in {} bytes",
+            self.bytes()
+        );
+        pointer(self.view.address() + offset)
+    }
+
+    fn claim(&self, _: u64, _: u64) -> Result<(), RuntimeError> {
+        Ok(())
+    }
+
+    fn release(&self, _: u64, _: u64) -> Result<(), RuntimeError> {
+        Ok(())
+    }
+
+    fn allocated(&self) -> Result<Bytes, RuntimeError> {
+        Ok(Bytes(self.bytes()))
+    }
+
+    fn settle(&self) -> Result<(), RuntimeError> {
+        Ok(self.stream.synchronize()?)
+    }
+
+    unsafe fn load(&self, from: NonNull<u8>, to: &mut [u8]) -> Result<(), RuntimeError> {
+        // SAFETY: the caller's promise is passed on.
+        Ok(unsafe { self.device.load(address_of(from), to) }?)
+    }
+
+    unsafe fn store(&self, to: NonNull<u8>, from: &[u8]) -> Result<(), RuntimeError> {
+        // SAFETY: the caller's promise is passed on.
+        Ok(unsafe { self.device.store(address_of(to), from) }?)
+    }
+
+    unsafe fn shift(
+        &self,
+        from: NonNull<u8>,
+        to: NonNull<u8>,
+        bytes: usize,
+    ) -> Result<(), RuntimeError> {
+        let (from, to) = (address_of(from), address_of(to));
+        let up = to > from;
+        let mut part = vec![0; PART_BYTES.min(bytes)];
+        let parts = bytes.div_ceil(PART_BYTES);
+        for number in 0..parts {
+            // What is overwritten was read before: from the end where bytes move up.
+            let at = PART_BYTES * if up { parts - 1 - number } else { number };
+            let part = &mut part[..PART_BYTES.min(bytes - at)];
+            // SAFETY: the part lies in the caller's range.
+            unsafe { self.device.load(from + at as u64, part) }?;
+            // SAFETY: as above.
+            unsafe { self.device.store(to + at as u64, part) }?;
+        }
+        Ok(())
+    }
+
+    unsafe fn zero(&self, at: NonNull<u8>, bytes: usize) -> Result<(), RuntimeError> {
+        let zeroes = vec![0; PART_BYTES.min(bytes)];
+        for start in (0..bytes).step_by(PART_BYTES) {
+            let part = &zeroes[..PART_BYTES.min(bytes - start)];
+            // SAFETY: the part lies in the caller's range.
+            unsafe { self.device.store(address_of(at) + start as u64, part) }?;
+        }
+        Ok(())
+    }
+
+    fn scratch(&self, bytes: usize) -> Result<Scratch, RuntimeError> {
+        let memory = Memory::new(&self.device, Kind::Plain, bytes.max(1))?;
+        Ok(Scratch::new(pointer(memory.at(0, bytes)), memory))
+    }
+
+    unsafe fn copy_in_turn(
+        &self,
+        from: NonNull<u8>,
+        to: NonNull<u8>,
+        bytes: usize,
+    ) -> Result<(), RuntimeError> {
+        let (from, to) = (address_of(from), address_of(to));
+        let (calls, stream) = (self.device.calls()?, self.stream.raw());
+        // SAFETY: the caller's promise is passed on; the stream is that of ops.
+        Ok(unsafe { calls.copy_inside_async(to, from, bytes, stream) }?)
+    }
+
+    fn copier(&self, tier: &Arc<Tier>) -> Result<Box<dyn Copier>, RuntimeError> {
+        let first = self.view.address();
+        Ok(Box::new(ByHost {
+            port: Port::new(tier)?,
+            here: [first, first + self.bytes()],
+            part: vec![0; PART_BYTES],
+            device: self.device.clone(),
+        }))
+    }
+
+    fn arena(&self) -> Option<&Arc<Arena>> {
+        None
+    }
+}
+
+impl Drop for GpuGround {
+    fn drop(&mut self) {
+        // Whatever ops still do with this memory comes to its end first.
+        self.rest();
+    }
+}
+
+/// Copies between a tier and the device by way of memory of the host; or memory of the host itself.
+struct ByHost {
+    port: Port,
+    /// The addresses of the device that are meant.
+    here: [u64; 2],
+    part: Vec<u8>,
+    device: Device,
+}
+
+impl ByHost {
+    /// A part of a copy.
+    ///
+    /// # Safety
+    /// As for the copy.
+    unsafe fn copy_part(
+        &mut self,
+        direction: Direction,
+        on_device: u64,
+        slot: u64,
+        bytes: usize,
+    ) -> Result<(), TransferError> {
+        let part = &mut self.part[..bytes];
+        let memory = NonNull::from(&mut *part).cast();
+        let failed = |error: CudaError| {
+            tracing::warn!(%error, "a copy between the device and the host failed");
+            TransferError::from(nix::errno::Errno::EIO)
+        };
+        if direction == Direction::Out {
+            // SAFETY: the caller vouches for the range on the device.
+            unsafe { self.device.load(on_device, part) }.map_err(failed)?;
+            // SAFETY: the memory is borrowed; the caller vouches for the slot.
+            return unsafe { self.port.write(slot, memory, bytes) };
+        }
+        // SAFETY: as above.
+        unsafe { self.port.read(slot, memory, bytes) }?;
+        // SAFETY: as above.
+        unsafe { self.device.store(on_device, part) }.map_err(failed)
+    }
+}
+
+impl Copier for ByHost {
+    unsafe fn copy(
+        &mut self,
+        transfer: &Transfer,
+        _: Option<Instant>,
+    ) -> Result<(), TransferError> {
+        let Transfer {
+            direction,
+            device,
+            slot,
+            bytes,
+            ..
+        } = *transfer;
+        let at = address_of(device);
+        if !(self.here[0]..self.here[1]).contains(&at) {
+            return match direction {
+                // SAFETY: it is the host's memory; the caller vouches for it and the slot.
+                Direction::Out => unsafe { self.port.write(slot, device, bytes) },
+                // SAFETY: as above.
+                Direction::In => unsafe { self.port.read(slot, device, bytes) },
+            };
+        }
+        for start in (0..bytes).step_by(PART_BYTES) {
+            let part = PART_BYTES.min(bytes - start);
+            let (at, slot) = (at + start as u64, slot + start as u64);
+            // SAFETY: the part lies in the caller's ranges.
+            unsafe { self.copy_part(direction, at, slot, part) }.map_err(|error| {
+                TransferError {
+                    offset: error.offset + start as u64,
+                    ..error
+                }
+            })?;
+        }
+        Ok(())
+    }
+}
