@@ -160,6 +160,16 @@ public:
 
     vt_phase phase() const noexcept { return vt_runtime_phase(handle_); }
     void sync() { check(vt_sync(handle_)); }
+
+    /* The CUstream of ops; nullptr on the host. */
+    void *compute_stream()
+    {
+        void *stream = nullptr;
+        check(vt_compute_stream(handle_, &stream));
+        return stream;
+    }
+    /* A call of the driver failed that the application made itself. */
+    void driver_failed() { check(vt_driver_failed(handle_)); }
     void freeze() { check(vt_freeze(handle_)); }
     void freeze(std::uint64_t key) { check(vt_freeze_key(handle_, key)); }
     void save_plan(const char *path) const { check(vt_plan_save(handle_, path)); }

@@ -9,7 +9,8 @@ use core::fmt;
 use core::mem::size_of;
 use std::path::PathBuf;
 
-use jetson_runtime::{Config, Integrity, Settings, Spill, StorageOptions};
+use jetson_runtime::cuda::{Device, Driver, Target};
+use jetson_runtime::{Config, Integrity, RuntimeError, Settings, Spill, StorageOptions};
 use lgm::planner::Methods;
 use lgm::policy::Policy;
 use vtensor::{Bytes, Kinds, PageBytes};
@@ -18,13 +19,14 @@ use crate::arguments::{invalid, not_null, text, text_or_empty};
 use crate::extensible::Extensible;
 use crate::guard::{failure, guard_status};
 use crate::log::{Sink, VT_LOG_INFO, VT_LOG_TRACE, VtLogFn};
+use crate::refusal::refusal;
 use crate::status::{Status, VT_ERROR_UNSUPPORTED};
 
-/// The backend that the machine has.
+/// The host.
 pub const VT_BACKEND_AUTO: u32 = 0;
 /// Ordinary memory.
 pub const VT_BACKEND_HOST: u32 = 1;
-/// A GPU by CUDA; not supported yet.
+/// A GPU by CUDA.
 pub const VT_BACKEND_CUDA: u32 = 2;
 
 /// What the backend does best.
@@ -88,7 +90,7 @@ pub struct VtConfig {
     pub spill_dir: *const c_char,
     /// What the spill tier may take while nothing is frozen; 0: what the machine has.
     pub spill_bytes_max: u64,
-    /// A CUDA stream; NULL on the host.
+    /// A CUDA stream of the application; NULL: one of the library's, or the host.
     pub compute_stream: *mut c_void,
     /// Hears what the library says; NULL: nobody.
     pub log: Option<VtLogFn>,
@@ -104,8 +106,8 @@ pub struct VtConfig {
     pub spill_write_bytes_per_day_max: u64,
     /// `VT_METHODS_*`.
     pub methods: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Which GPU, by its number.
+    pub device: u32,
 }
 
 // SAFETY: `repr(C)`, the size first; numbers, raw pointers, and a function pointer that may be
@@ -195,6 +197,7 @@ impl VtConfig {
                     || self.flags & VT_CONFIG_SPILL_IN_MEMORY != 0,
                 ..defaults.storage
             },
+            gpu: self.gpu()?,
             ..defaults
         };
         Ok((config, self.sink()?))
@@ -202,43 +205,55 @@ impl VtConfig {
 
     /// Refuses what this version does not have.
     fn supported(&self) -> Result<(), Status> {
-        match self.backend {
-            VT_BACKEND_AUTO | VT_BACKEND_HOST => {}
-            VT_BACKEND_CUDA => {
-                return Err(unsupported(format_args!(
-                    "{CALL}->backend is VT_BACKEND_CUDA: this version has no CUDA backend yet; \
-                     take VT_BACKEND_AUTO or VT_BACKEND_HOST"
-                )));
-            }
-            other => return Err(unknown("backend", "VT_BACKEND", other)),
-        }
         match self.mechanism {
             VT_MECHANISM_AUTO | VT_MECHANISM_MAPPED => {}
             VT_MECHANISM_PACKED | VT_MECHANISM_MANAGED => {
                 return Err(unsupported(format_args!(
-                    "{CALL}->mechanism is {}: the host backend maps windows, and no other \
-                     mechanism is here yet; take VT_MECHANISM_AUTO",
+                    "{CALL}->mechanism is {}: an application's programs show windows of mapped \
+                     pages, and no other mechanism is here yet; take VT_MECHANISM_AUTO",
                     self.mechanism
                 )));
             }
             other => return Err(unknown("mechanism", "VT_MECHANISM", other)),
         }
-        if !self.compute_stream.is_null() {
-            return Err(unsupported(format_args!(
-                "{CALL}->compute_stream is not NULL: the host backend has no streams"
-            )));
-        }
         Ok(())
     }
 
+    /// The GPU that is asked for.
+    fn gpu(&self) -> Result<Option<Target>, Status> {
+        match self.backend {
+            VT_BACKEND_AUTO | VT_BACKEND_HOST => {
+                if !self.compute_stream.is_null() || self.device != 0 {
+                    return Err(unsupported(format_args!(
+                        "{CALL}->compute_stream or device is set: the host backend has neither; \
+                         take VT_BACKEND_CUDA"
+                    )));
+                }
+                Ok(None)
+            }
+            VT_BACKEND_CUDA => {
+                let refused = |error| refusal(CALL)(RuntimeError::Cuda(error));
+                let driver = Driver::system().map_err(refused)?;
+                let ordinal = i32::try_from(self.device).unwrap_or(i32::MAX);
+                let device = Device::open(&driver, ordinal).map_err(refused)?;
+                Ok(Some(match self.compute_stream.is_null() {
+                    true => Target::new(device),
+                    // SAFETY: the header asks for a stream of the primary context that outlives
+                    // the runtime.
+                    false => unsafe { Target::with_stream(device, self.compute_stream) },
+                }))
+            }
+            other => Err(unknown("backend", "VT_BACKEND", other)),
+        }
+    }
+
     fn methods(&self, default: Methods) -> Result<Methods, Status> {
-        match (self.methods, self.reserved) {
-            (VT_METHODS_DEFAULT, 0) => Ok(default),
-            (VT_METHODS_SWAP, 0) => Ok(Methods::Swap),
-            (VT_METHODS_RECOMPUTE, 0) => Ok(Methods::Recompute),
-            (VT_METHODS_BOTH, 0) => Ok(Methods::Both),
-            (other, 0) => Err(unknown("methods", "VT_METHODS", other)),
-            _ => Err(invalid(format_args!("{CALL}->reserved is not 0"))),
+        match self.methods {
+            VT_METHODS_DEFAULT => Ok(default),
+            VT_METHODS_SWAP => Ok(Methods::Swap),
+            VT_METHODS_RECOMPUTE => Ok(Methods::Recompute),
+            VT_METHODS_BOTH => Ok(Methods::Both),
+            other => Err(unknown("methods", "VT_METHODS", other)),
         }
     }
 

@@ -61,7 +61,7 @@ pub struct VtOpDesc {
     pub accesses: *const VtAccess,
     /// How many.
     pub access_count: usize,
-    /// A CUDA stream; NULL on the host.
+    /// The stream of the runtime, or NULL.
     pub stream: *mut c_void,
     /// Which part of a training step it belongs to: `VT_OP_*`.
     pub phase: u32,
@@ -114,12 +114,6 @@ impl VtOpDesc {
 
     #[inline]
     fn phase(&self) -> Result<Phase, Status> {
-        if !self.stream.is_null() {
-            return Err(failure(
-                VT_ERROR_UNSUPPORTED,
-                format_args!("vt_op_begin: desc->stream is not NULL: the host has no streams"),
-            ));
-        }
         if self.flags != 0 {
             return Err(invalid(format_args!(
                 "vt_op_begin: desc->flags is {:#x}, no flag is known",
@@ -186,6 +180,15 @@ pub unsafe extern "C" fn vt_op_begin(
         let name = unsafe { text_or_empty(desc.name, "vt_op_begin: desc->name") }?;
         let phase = desc.phase()?;
         handle::with(runtime, "vt_op_begin", |held| {
+            if !desc.stream.is_null() && Some(desc.stream) != held.runtime.stream() {
+                return Err(failure(
+                    VT_ERROR_UNSUPPORTED,
+                    format_args!(
+                        "vt_op_begin: desc->stream is another one than vt_compute_stream(); the \
+                         host has no streams"
+                    ),
+                ));
+            }
             held.accesses.clear();
             for (at, access) in accesses.iter().enumerate() {
                 held.accesses.push(access.read(at)?);

@@ -1,6 +1,6 @@
 //! The probe: what this machine has, and what a runtime without wishes would take.
 //!
-//! Limits: the host only. A GPU is not looked for, since no backend could use it.
+//! GPUs are counted: a runtime takes one only if it is asked to.
 
 use core::cell::RefCell;
 use core::ffi::{c_char, c_int};
@@ -8,6 +8,8 @@ use core::fmt::Write;
 use core::mem::size_of;
 use core::ptr;
 use std::fs;
+
+use jetson_runtime::cuda::Driver;
 
 use crate::config::{VT_BACKEND_HOST, VT_MECHANISM_MAPPED, VT_SPILL_HOST};
 use crate::extensible::{self, Extensible};
@@ -26,7 +28,7 @@ pub struct VtProbeInfo {
     pub mechanism: u32,
     /// The spill tier that `VT_SPILL_AUTO` without a folder is: `VT_SPILL_*`.
     pub spill: u32,
-    /// Whether a CUDA backend is in this library: 0 or 1.
+    /// GPUs that could be taken.
     pub cuda: u32,
     /// The budget of a runtime without one: what the machine can give now; 0: it does not tell.
     pub budget_bytes: u64,
@@ -73,13 +75,20 @@ fn memory(field: &str) -> u64 {
     kib.and_then(|kib| kib.checked_mul(1024)).unwrap_or(0)
 }
 
-fn probe() -> VtProbeInfo {
+/// How many GPUs there are, or why there is none.
+fn gpus() -> Result<u32, String> {
+    let driver = Driver::system().map_err(|error| error.to_string())?;
+    let count = driver.devices().map_err(|error| error.to_string())?;
+    u32::try_from(count).map_err(|error| error.to_string())
+}
+
+fn probe(gpus: &Result<u32, String>) -> VtProbeInfo {
     VtProbeInfo {
         size: size_of::<VtProbeInfo>(),
         backend: VT_BACKEND_HOST,
         mechanism: VT_MECHANISM_MAPPED,
         spill: VT_SPILL_HOST,
-        cuda: 0,
+        cuda: gpus.clone().unwrap_or(0),
         budget_bytes: memory("MemAvailable:"),
         memory_bytes: memory("MemTotal:"),
         page_bytes: page(),
@@ -88,16 +97,24 @@ fn probe() -> VtProbeInfo {
     }
 }
 
-fn write_reasons(text: &mut String, info: &VtProbeInfo) -> std::fmt::Result {
+fn write_reasons(
+    text: &mut String,
+    info: &VtProbeInfo,
+    gpus: &Result<u32, String>,
+) -> std::fmt::Result {
     let amount = |bytes: u64| match bytes {
         0 => "unknown".to_owned(),
         bytes => vtensor::Bytes(bytes).to_string(),
     };
     text.clear();
+    let gpus = match gpus {
+        Ok(count) => format!("there are {count}"),
+        Err(reason) => format!("there is none: {reason}"),
+    };
     writeln!(
         text,
-        "backend: host. This library has no CUDA backend yet, so no GPU was looked for; the host \
-         stands in for a device with a hard budget of ordinary memory."
+        "backend: host, which stands in for a device with a hard budget of ordinary memory. A GPU \
+         is taken where VT_BACKEND_CUDA asks for one: {gpus}."
     )?;
     writeln!(
         text,
@@ -134,11 +151,12 @@ pub unsafe extern "C" fn vt_probe(out: *mut VtProbeInfo) -> Status {
     guard_status(|| {
         // SAFETY: handed on from this function's caller.
         unsafe { extensible::size(out, "vt_probe: out") }?;
-        let mut info = probe();
+        let gpus = gpus();
+        let mut info = probe(&gpus);
         REASONS.with(|reasons| {
             let mut text = reasons.borrow_mut();
             // Writing to a string does not fail.
-            let _ = write_reasons(&mut text, &info);
+            let _ = write_reasons(&mut text, &info, &gpus);
             text.push('\0');
             info.reasons = text.as_ptr().cast();
         });

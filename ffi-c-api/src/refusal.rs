@@ -1,11 +1,13 @@
 //! What an error of the runtime is in C: a status, and its sentence as this thread's detail.
 
 use jetson_runtime::RuntimeError;
+use jetson_runtime::cuda::{CudaError, Status as CudaStatus};
 
 use crate::guard::failure;
 use crate::status::{
     Status, VT_ERROR_BUDGET, VT_ERROR_INVALID_ARGUMENT, VT_ERROR_LOST, VT_ERROR_NO_MEMORY,
     VT_ERROR_NOT_FOUND, VT_ERROR_ORDER, VT_ERROR_PLAN, VT_ERROR_SPILL_FULL, VT_ERROR_SYSTEM,
+    VT_ERROR_UNSUPPORTED,
 };
 
 /// Leaves the detail of a refused call, and answers its status.
@@ -38,6 +40,17 @@ fn status(error: &RuntimeError) -> Status {
         | E::PageSize { .. }
         | E::Indivisible { .. }
         | E::StepKind(_) => VT_ERROR_PLAN,
+        E::Cuda(error) => match error {
+            CudaError::Call { status, .. } if *status == CudaStatus::OUT_OF_MEMORY => {
+                VT_ERROR_NO_MEMORY
+            }
+            CudaError::NoDriver { .. }
+            | CudaError::Missing { .. }
+            | CudaError::NoDevice { .. }
+            | CudaError::Refused { .. } => VT_ERROR_UNSUPPORTED,
+            CudaError::Granularity { .. } => VT_ERROR_PLAN,
+            _ => VT_ERROR_SYSTEM,
+        },
         // Failed copies, files, threads: all of them are the system's word. The enum is
         // non-exhaustive; what comes to it needs a row above if it is not.
         _ => VT_ERROR_SYSTEM,

@@ -1,5 +1,8 @@
 //! The runtime: created, asked, destroyed.
 
+use core::ffi::c_void;
+use core::ptr;
+
 use jetson_runtime::Runtime;
 
 use crate::arguments::not_null;
@@ -77,6 +80,40 @@ pub extern "C" fn vt_runtime_phase(runtime: *const VtRuntime) -> u32 {
 /// Waits until all that ops have started is complete.
 #[unsafe(no_mangle)]
 pub extern "C" fn vt_sync(runtime: *mut VtRuntime) -> Status {
-    // Ops of the host backend compute on the thread that calls: they are complete when they end.
-    guard_status(|| handle::with(runtime, "vt_sync", |_| Ok(())))
+    guard_status(|| {
+        handle::with(runtime, "vt_sync", |held| {
+            held.runtime.sync().map_err(refusal("vt_sync"))
+        })
+    })
+}
+
+/// The stream that ops are enqueued on; NULL on the host.
+///
+/// # Safety
+/// `out` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vt_compute_stream(
+    runtime: *mut VtRuntime,
+    out: *mut *mut c_void,
+) -> Status {
+    guard_status(|| {
+        not_null(out, "vt_compute_stream: out")?;
+        handle::with(runtime, "vt_compute_stream", |held| {
+            let stream = held.runtime.stream().unwrap_or(ptr::null_mut());
+            // SAFETY: not NULL, checked above; the caller hands a pointer that may be written.
+            unsafe { out.write(stream) };
+            Ok(())
+        })
+    })
+}
+
+/// Takes note that a call of the driver failed that the application made itself.
+#[unsafe(no_mangle)]
+pub extern "C" fn vt_driver_failed(runtime: *mut VtRuntime) -> Status {
+    guard_status(|| {
+        handle::with(runtime, "vt_driver_failed", |held| {
+            held.runtime.doubt();
+            Ok(())
+        })
+    })
 }

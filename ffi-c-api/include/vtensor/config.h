@@ -18,11 +18,18 @@ extern "C" {
 /* Where tensors are while ops use them. */
 typedef uint32_t vt_backend;
 enum {
-    /* What the machine has: today the host. */
+    /* The host: an application whose ops are kernels says so. */
     VT_BACKEND_AUTO = 0,
     /* Ordinary memory, which stands in for a device with a hard budget. */
     VT_BACKEND_HOST = 1,
-    /* A GPU. This version has no such backend: VT_ERROR_UNSUPPORTED. */
+    /*
+     * A GPU, by the CUDA driver, which is opened now: libcuda.so.1, or what VTENSOR_CUDA_LIBRARY
+     * names. Ops are kernels on vt_compute_stream(), their tensors at addresses of the device.
+     * budget_bytes is needed. VT_ERROR_UNSUPPORTED without a driver or a device, without virtual
+     * memory management, and for a spill tier in host memory where device and host have one
+     * memory. Not here: memory by address (vt_alloc, VT_TENSOR_FIXED), VT_CONFIG_CHECK_REPLAYS.
+     * Calls make the device's primary context current on their thread.
+     */
     VT_BACKEND_CUDA = 2
 };
 
@@ -138,7 +145,10 @@ typedef struct vt_config {
      * has. A frozen program takes exactly what it needs, beside this.
      */
     uint64_t spill_bytes_max;
-    /* The stream that ops compute on; NULL on the host. */
+    /*
+     * The CUstream that ops are enqueued on, of the device's primary context; it outlives the
+     * runtime. NULL is a stream of the library's, and the host.
+     */
     void *compute_stream;
     /* Hears what the library says; NULL is nobody, and then nothing is formatted. */
     vt_log_fn log;
@@ -155,8 +165,8 @@ typedef struct vt_config {
      */
     uint64_t spill_write_bytes_per_day_max;
     vt_methods methods;
-    /* 0. */
-    uint32_t reserved;
+    /* Which GPU, counted from 0. */
+    uint32_t device;
 } vt_config;
 
 /*

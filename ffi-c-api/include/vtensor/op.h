@@ -73,7 +73,7 @@ typedef struct vt_op_desc {
     /* The tensors that it uses, and how many. */
     const vt_access *accesses;
     size_t access_count;
-    /* The stream that it computes on; NULL on the host. */
+    /* vt_compute_stream(), or NULL, which means the same. */
     void *stream;
     vt_op_phase phase;
     /* No flag is known yet: 0. */

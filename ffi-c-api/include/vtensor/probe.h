@@ -24,7 +24,7 @@ typedef struct vt_probe_info {
     vt_backend backend;
     vt_mechanism mechanism;
     vt_spill spill;
-    /* Whether this library has a CUDA backend. This version has none: 0. */
+    /* GPUs that VT_BACKEND_CUDA could take; the reasons say why there is none. */
     uint32_t cuda;
     /* What a runtime with a budget of 0 may take: the memory that is available now. */
     uint64_t budget_bytes;
@@ -38,8 +38,8 @@ typedef struct vt_probe_info {
 } vt_probe_info;
 
 /*
- * Looks at this machine. A number that it does not tell is 0. This version looks at the host only:
- * it has no CUDA backend, loads no driver, and says so in the reasons.
+ * Looks at this machine. A number that it does not tell is 0. For GPUs it opens the CUDA
+ * driver, if there is one, and closes it again.
  *
  * Errors: VT_ERROR_INVALID_ARGUMENT.
  * Ownership: *out is the caller's; its reasons are the library's, valid until the next vt_probe()

@@ -67,12 +67,34 @@ vt_phase vt_runtime_phase(const vt_runtime *runtime);
 
 /*
  * Waits until everything that the ops so far have started is complete. On the host, ops compute on
- * the calling thread, so there is nothing to wait for.
+ * the calling thread, so there is nothing to wait for. A failure is noted as by vt_driver_failed().
+ *
+ * Errors: VT_ERROR_NOT_FOUND, VT_ERROR_BUSY, VT_ERROR_FAILED; VT_ERROR_SYSTEM if the device failed.
+ * Ownership: none. Threads: any, one call at a time. Allocation: none.
+ */
+vt_status vt_sync(vt_runtime *runtime);
+
+/*
+ * The CUstream that ops are enqueued on: an op's kernels go there between vt_op_begin() and
+ * vt_op_end(), and another stream may touch its tensors only in order with this one. While
+ * iterations are recorded vt_op_end() waits for them. NULL on the host.
+ *
+ * Errors: VT_ERROR_INVALID_ARGUMENT, VT_ERROR_NOT_FOUND, VT_ERROR_BUSY, VT_ERROR_FAILED.
+ * Ownership: *out is the runtime's, or what compute_stream was, and good as long as the runtime.
+ * Threads: any, one call at a time. Allocation: none.
+ */
+vt_status vt_compute_stream(vt_runtime *runtime, void **out);
+
+/*
+ * Says that a call of the CUDA driver failed that the application made itself. Such a call may tell
+ * of work that a frozen program had enqueued, and which is not known: what the program holds is lost
+ * then, if it has enqueued anything since it was at rest. Follow it by vt_iteration_abort(), and see
+ * vt_tensor_lost(). Nothing on the host.
  *
  * Errors: VT_ERROR_NOT_FOUND, VT_ERROR_BUSY, VT_ERROR_FAILED.
  * Ownership: none. Threads: any, one call at a time. Allocation: none.
  */
-vt_status vt_sync(vt_runtime *runtime);
+vt_status vt_driver_failed(vt_runtime *runtime);
 
 #ifdef __cplusplus
 }

@@ -262,8 +262,8 @@ static void settings_are_checked(void)
     config.methods = 4;
     FAILS(vt_runtime_create(&config, &runtime), VT_ERROR_INVALID_ARGUMENT, "methods is 4");
     config.methods = VT_METHODS_SWAP;
-    config.reserved = 1;
-    FAILS(vt_runtime_create(&config, &runtime), VT_ERROR_INVALID_ARGUMENT, "reserved");
+    config.device = 1;
+    FAILS(vt_runtime_create(&config, &runtime), VT_ERROR_UNSUPPORTED, "device");
 }
 
 int main(void)

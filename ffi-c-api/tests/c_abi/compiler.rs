@@ -150,7 +150,14 @@ impl Compiler {
             .args(SYSTEM);
         run(build.arg("-o").arg(&program));
         let folder = env!("CARGO_TARGET_TMPDIR");
-        let printed = run(Command::new(&program).args(arguments).current_dir(folder));
+        let mut command = Command::new(&program);
+        let driver = cuda_model::library().expect("the model is built with the tests");
+        command
+            .args(arguments)
+            .current_dir(folder)
+            .env("VTENSOR_CUDA_LIBRARY", driver)
+            .env("CUDA_MODEL_PROFILE", "rtx-linux");
+        let printed = run(&mut command);
         // Left there if the program failed, to be looked at.
         std::fs::remove_file(&program).expect("it was just run");
         printed

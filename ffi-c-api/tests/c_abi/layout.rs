@@ -32,7 +32,7 @@ fn rust() -> String {
         layout!(
             "vt_config", VtConfig: size, budget_bytes, page_bytes, backend, mechanism, spill,
             warmup_iterations, spill_dir, spill_bytes_max, compute_stream, log, log_user,
-            log_level, flags, policy, spill_write_bytes_per_day_max, methods, reserved,
+            log_level, flags, policy, spill_write_bytes_per_day_max, methods, device,
         ),
         layout!("vt_lost_range", VtLostRange: offset, bytes, content, reserved),
         layout!(

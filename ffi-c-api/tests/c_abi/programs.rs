@@ -29,6 +29,7 @@ fn programs_build_without_a_warning_and_run() {
         "disturb.c",
         "damage.c",
         "settings.c",
+        "gpu.c",
     ];
     let tests = tests.map(|name| Path::new(CRATE).join("tests/c").join(name));
     for source in tests.into_iter().chain([readme_example()]) {
