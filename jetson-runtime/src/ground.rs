@@ -9,6 +9,7 @@
 use std::num::NonZeroUsize;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::time::Instant;
 
 use vtensor::Bytes;
 
@@ -18,6 +19,7 @@ use crate::error::RuntimeError;
 use crate::region::Region;
 use crate::scale::to_usize;
 use crate::spill::{Port, Tier};
+use crate::stats::elapsed_ns;
 
 /// Memory for tensors.
 pub(crate) trait Ground: Send + Sync {
@@ -54,6 +56,19 @@ pub(crate) trait Ground: Send + Sync {
     /// # Errors
     /// If any of it failed.
     fn settle(&self) -> Result<(), RuntimeError>;
+
+    /// An op begins, whose duration will be asked for.
+    fn time_op(&self) -> OpClock {
+        OpClock::of_host()
+    }
+
+    /// Waits until the op is done that began then; how long it took, in nanoseconds.
+    ///
+    /// # Errors
+    /// As [`Self::settle`].
+    fn end_op(&self, clock: OpClock) -> Result<u64, RuntimeError> {
+        self.settle().map(|()| elapsed_ns(clock.began))
+    }
 
     /// Copies bytes to `to`.
     ///
@@ -110,6 +125,24 @@ pub(crate) trait Ground: Send + Sync {
 
     /// The host's arena, if this is it: then its addresses may be followed by the host, too.
     fn arena(&self) -> Option<&Arc<Arena>>;
+}
+
+/// When an op began.
+pub(crate) struct OpClock {
+    /// As the host saw it.
+    pub(crate) began: Instant,
+    /// Whether a device has noted it, too.
+    pub(crate) on_device: bool,
+}
+
+impl OpClock {
+    /// Now.
+    pub(crate) fn of_host() -> Self {
+        Self {
+            began: Instant::now(),
+            on_device: false,
+        }
+    }
 }
 
 /// Memory that is given back when it is dropped.

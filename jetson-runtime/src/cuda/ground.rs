@@ -9,7 +9,7 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lgm::verify::VerifiedPlan;
 use vtensor::{Bytes, TensorId};
@@ -20,20 +20,24 @@ use super::error::CudaError;
 use super::frozen::Frozen;
 use super::memory::{Kind, Memory, pointer};
 use super::options::Options;
-use super::stream::Stream;
+use super::stream::{EventUse, Events, Stream};
 use super::target::Target;
 use super::vmm::{Pages, Window, granularity};
 use crate::arena::Arena;
 use crate::copier::{Copier, Transfer};
 use crate::error::RuntimeError;
 use crate::failure::Direction;
-use crate::ground::{Ground, Scratch};
+use crate::ground::{Ground, OpClock, Scratch};
 use crate::memory;
 use crate::spill::{Port, Spill, Tier};
+use crate::stats::elapsed_ns;
 use crate::storage::TransferError;
 
 /// What goes through memory of the host at once: whole blocks of a spill file.
 const PART_BYTES: usize = 1 << 20;
+/// Events of the clock.
+const BEGAN: usize = 0;
+const ENDED: usize = 1;
 
 /// The budget of an application on a GPU.
 pub(crate) struct GpuGround {
@@ -42,6 +46,8 @@ pub(crate) struct GpuGround {
     pages: Arc<Pages>,
     /// What ops are enqueued on.
     stream: Arc<Stream>,
+    /// The moments between which an op runs on demand.
+    clock: Events,
     page_bytes: u64,
     device: Device,
 }
@@ -85,6 +91,7 @@ impl GpuGround {
             view: Window::new(&pages, 0..count)?,
             pages,
             stream: target.stream()?,
+            clock: Events::new(device, 2, EventUse::Time)?,
             page_bytes,
             device: device.clone(),
         })
@@ -98,6 +105,12 @@ impl GpuGround {
     /// Brings the device to rest.
     pub(crate) fn rest(&self) {
         self.device.rest();
+    }
+
+    /// Lets an event of the clock stand for all work so far.
+    fn note(&self, event: usize) -> Result<(), CudaError> {
+        self.device.calls()?;
+        self.stream.record(self.clock.get(event))
     }
 
     /// The size of a page.
@@ -117,6 +130,11 @@ impl GpuGround {
     ) -> Result<Frozen, RuntimeError> {
         Frozen::freeze_within(&self.device, plan, options, &self.pages, &self.stream, fill)
     }
+}
+
+fn nanoseconds(seconds: f64) -> u64 {
+    let time = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn address_of(pointer: NonNull<u8>) -> u64 {
@@ -152,6 +170,24 @@ impl Ground for GpuGround {
 
     fn settle(&self) -> Result<(), RuntimeError> {
         Ok(self.stream.synchronize()?)
+    }
+
+    fn time_op(&self) -> OpClock {
+        // An op that is not timed is timed by the host.
+        OpClock {
+            on_device: self.note(BEGAN).is_ok(),
+            ..OpClock::of_host()
+        }
+    }
+
+    fn end_op(&self, clock: OpClock) -> Result<u64, RuntimeError> {
+        let noted = clock.on_device && self.note(ENDED).is_ok();
+        self.settle()?;
+        // As the device has it: that the host sees the end late is not the op's.
+        match noted.then(|| self.clock.seconds(BEGAN, ENDED)) {
+            Some(Ok(seconds)) => Ok(nanoseconds(seconds)),
+            _ => Ok(elapsed_ns(clock.began)),
+        }
     }
 
     unsafe fn load(&self, from: NonNull<u8>, to: &mut [u8]) -> Result<(), RuntimeError> {

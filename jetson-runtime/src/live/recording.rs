@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{Ordering, compiler_fence};
-use std::time::Instant;
 
 use lgm::trace::Phase;
 use tracing::warn;
@@ -19,8 +18,8 @@ use super::seats::Seats;
 use super::tensor::{Access, Key};
 use crate::error::RuntimeError;
 use crate::failure::short_name;
+use crate::ground::OpClock;
 use crate::scale::to_usize;
-use crate::stats::elapsed_ns;
 
 /// An iteration on demand.
 pub(super) struct Recording {
@@ -37,7 +36,7 @@ pub(super) struct Recording {
 /// An op that runs on demand.
 pub(super) struct OpenOp {
     event: OpEvent,
-    began: Instant,
+    clock: OpClock,
     /// Its tensors.
     rows: Vec<Row>,
     check: Option<ReplayCheck>,
@@ -96,25 +95,27 @@ impl Recording {
         let rows: Vec<Row> = event.accesses.iter().map(row).collect();
         let check = self.once.as_ref().and(token);
         let check = check.map(|token| ReplayCheck::new(token, &rows));
+        let on_host = heap.ground().arena().is_some();
+        let clock = heap.ground().time_op();
         let open = self.open.insert(Box::new(OpenOp {
             event,
             rows,
             check,
-            began: Instant::now(),
+            clock,
         }));
         compiler_fence(Ordering::SeqCst);
-        Ok(Op::new(&open.rows, heap.ground().arena().is_some()))
+        Ok(Op::new(&open.rows, on_host))
     }
 
     /// Ends the open op: waits until it is done. If it failed, what it was to write is torn.
     pub(super) fn op_end(&mut self, holdings: &mut Holdings) -> Result<(), RuntimeError> {
         let open = self.open.take().expect("the caller looked");
         compiler_fence(Ordering::SeqCst);
-        if let Err(error) = holdings.heap.ground().settle() {
+        let ended = holdings.heap.ground().end_op(open.clock);
+        if ended.is_err() {
             holdings.heap.note_torn(&open.event.merged());
-            return Err(error);
         }
-        let ns = elapsed_ns(open.began);
+        let ns = ended?;
         if let (Some(check), Some(replayer)) = (open.check, &mut holdings.replayer)
             && let Err(found) = check.run(&open.rows, replayer)
         {
