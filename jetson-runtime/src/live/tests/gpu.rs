@@ -321,7 +321,7 @@ fn whatever_call_of_the_driver_fails_no_byte_is_wrong() {
     let (mut control, device) = machine("rtx-linux");
     drop(device);
     let (mut failed, mut lost) = (0, 0);
-    for round in 0..240_u64 {
+    for round in 0..120_u64 {
         control.reset("rtx-linux").unwrap();
         let device = open(&control);
         let (mut app, failing) = (
@@ -331,7 +331,7 @@ fn whatever_call_of_the_driver_fails_no_byte_is_wrong() {
         for iteration in 0..6 {
             if iteration == round / 2 % 6 {
                 // Out of memory: the context lives.
-                control.inject("*", 1 + round / 12 * 7, failing, 2).unwrap();
+                control.inject("*", 1 + round / 12 * 13, failing, 2).unwrap();
             }
             let ran = iterate(&mut app);
             control.clear_faults().unwrap();
@@ -361,7 +361,7 @@ fn whatever_call_of_the_driver_fails_no_byte_is_wrong() {
         control = fresh;
     }
     println!("{failed} iterations failed, {lost} ranges were lost");
-    assert!(failed > 40 && lost > 0);
+    assert!(failed > 20 && lost > 0);
 }
 
 /// An iteration that may fail anywhere.
