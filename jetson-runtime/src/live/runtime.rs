@@ -136,15 +136,17 @@ impl Runtime {
         program.id(key).map(|id| (&mut program.frozen, id))
     }
 
-    /// Checks that the application may read or write a range now.
+    /// Checks that the application may read or write a range now, and waits for what it has itself
+    /// enqueued for pinned tensors.
     fn range(
-        &self,
+        &mut self,
         tensor: Tensor,
         offset: u64,
         bytes: usize,
         call: &'static str,
     ) -> Result<Key, RuntimeError> {
         self.place.at_rest(call)?;
+        self.sync()?;
         let key = self.holdings.registry.resolve(tensor)?;
         let spec = self
             .holdings
@@ -184,6 +186,7 @@ impl Runtime {
     /// Inside an iteration; if there is no such tensor; if the spill tier fails.
     pub fn unpin(&mut self, tensor: Tensor) -> Result<(), RuntimeError> {
         self.place.at_rest("unpin")?;
+        self.sync()?;
         let key = self.holdings.registry.resolve(tensor)?;
         self.holdings.release(key)
     }

@@ -317,6 +317,36 @@ fn kernels_that_nobody_waits_for_find_their_bytes() {
 }
 
 #[test]
+fn a_pinned_tensor_is_used_between_iterations_and_read_after_that() {
+    let (control, device) = machine("rtx-linux");
+    control.jitter(3, 2_000_000).unwrap();
+    let mut app = KernelApp::new(&device, on(&device, config(100 * unit())));
+    let at = app.create(4 * unit(), TensorKind::Parameter);
+    let tensor = app.tensors[at].0;
+    let address = app.runtime.pin(tensor).unwrap().addr().get() as u64;
+    let (stream, bytes) = (app.runtime.stream().unwrap(), 4 * unit());
+    let content = |version| Pattern {
+        tensor: 5,
+        version,
+        offset: 0,
+    };
+    let mut read = vec![0; usize::try_from(bytes).unwrap()];
+    for version in 1..4 {
+        // SAFETY: the tensor is pinned, and no op is open.
+        unsafe { app.kernels.fill(stream, address, bytes, content(version)) }.unwrap();
+        app.runtime.read(tensor, 0, &mut read).unwrap();
+        assert_eq!(crate::pattern::check(&read, 5, version, 0), 0);
+    }
+    // SAFETY: as above.
+    unsafe { app.kernels.fill(stream, address, bytes, content(7)) }.unwrap();
+    app.runtime.unpin(tensor).unwrap();
+    app.runtime.read(tensor, 0, &mut read).unwrap();
+    assert_eq!(crate::pattern::check(&read, 5, 7, 0), 0);
+    drop(app);
+    check(&control, device);
+}
+
+#[test]
 fn whatever_call_of_the_driver_fails_no_byte_is_wrong() {
     let (mut control, device) = machine("rtx-linux");
     drop(device);
@@ -331,7 +361,9 @@ fn whatever_call_of_the_driver_fails_no_byte_is_wrong() {
         for iteration in 0..6 {
             if iteration == round / 2 % 6 {
                 // Out of memory: the context lives.
-                control.inject("*", 1 + round / 12 * 13, failing, 2).unwrap();
+                control
+                    .inject("*", 1 + round / 12 * 13, failing, 2)
+                    .unwrap();
             }
             let ran = iterate(&mut app);
             control.clear_faults().unwrap();
