@@ -23,10 +23,14 @@
 //! | `table` | the program in executed sizes, with addresses |
 //! | `engine`, `crew` | a thread that copies; all of a program, as the application sees them |
 //! | `counters`, `waiting`, `sync` | how application and engines speak |
+//! | `team`, `shares` | threads that make shares of their owner's work |
 //! | `direction` | out or in |
 //! | `copier`, [`throttle`], [`fault`] | one copy, and adaptors on it |
 //! | `places` | what backends answer differently: addresses, and bytes at rest |
 //! | [`cuda`] | the backend of GPUs |
+//! | `ground` | memory for an application: the host's arena, or pages of a GPU |
+//! | [`live`] | an application: recorded as it goes, then planned, proven and frozen |
+//! | `tenancy` | programs that take turns on one arena |
 //! | `arena`, `window_map`, `region` | pages, and the addresses that they have |
 //! | [`spill`], [`storage`] | where pieces go |
 //! | `scale` | from planned to executed sizes |
