@@ -4,6 +4,7 @@ mod app;
 mod errors;
 mod gpu;
 mod keep;
+mod kernels;
 mod lost;
 mod random;
 mod replays;

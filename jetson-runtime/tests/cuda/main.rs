@@ -2,7 +2,7 @@
 //!
 //! GPUs are models of the driver, one for each kind of machine, which report every wait that is
 //! missing and everything that is not given back. With the feature `gpu-tests` a real GPU is one
-//! machine more: `cargo test -p jetson-runtime --features gpu-tests --test cuda`.
+//! machine more: `cargo test -p jetson-runtime --features gpu-tests --lib --test cuda`.
 
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included")]
 
