@@ -4,6 +4,8 @@
  * A small training step on a GPU, beside the same on the host: the same bytes. Its ops stand in for
  * kernels: they bring their tensors to the host in the order of the stream, and back.
  *
+ *     gpu [FOLDER TO SPILL TO]
+ *
  * Needs a CUDA driver: VTENSOR_CUDA_LIBRARY names one.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -25,6 +27,8 @@ static struct {
     int (*to_device)(unsigned long long, const void *, size_t, void *stream);
     int (*to_host)(void *, unsigned long long, size_t, void *stream);
     int (*stream_wait)(void *stream);
+    int (*stream_make)(void **stream, unsigned flags, int priority);
+    int (*stream_end)(void *stream);
 } cu;
 
 static int load(const char *library)
@@ -35,11 +39,14 @@ static int load(const char *library)
                                  "cuCtxSetCurrent",
                                  "cuMemcpyHtoDAsync_v2",
                                  "cuMemcpyDtoHAsync_v2",
-                                 "cuStreamSynchronize"};
+                                 "cuStreamSynchronize",
+                                 "cuStreamCreateWithPriority",
+                                 "cuStreamDestroy_v2"};
     void **const functions[] = {
         (void **)(void *)&cu.init,      (void **)(void *)&cu.retain,  (void **)(void *)&cu.release,
         (void **)(void *)&cu.set,       (void **)(void *)&cu.to_device,
-        (void **)(void *)&cu.to_host,   (void **)(void *)&cu.stream_wait};
+        (void **)(void *)&cu.to_host,   (void **)(void *)&cu.stream_wait,
+        (void **)(void *)&cu.stream_make, (void **)(void *)&cu.stream_end};
     void *driver = dlopen(library, RTLD_NOW);
     size_t at;
 
@@ -180,7 +187,8 @@ static void step(run *r, vt_tensor weight, vt_tensor input)
 }
 
 /* Trains with a budget and says what the weight is. */
-static void train(vt_backend backend, vt_methods methods, void *stream, unsigned char *weight)
+static void train(vt_backend backend, vt_methods methods, const char *folder, void *stream,
+                  unsigned char *weight)
 {
     vt_config config;
     vt_stats stats;
@@ -198,6 +206,7 @@ static void train(vt_backend backend, vt_methods methods, void *stream, unsigned
     config.backend = backend;
     config.methods = methods;
     config.compute_stream = stream;
+    config.spill_dir = folder;
     OK(vt_runtime_create(&config, &r.runtime));
     OK(vt_compute_stream(r.runtime, &r.stream));
     CHECK((r.stream != NULL) == r.on_gpu && (stream == NULL || r.stream == stream));
@@ -221,7 +230,7 @@ static void train(vt_backend backend, vt_methods methods, void *stream, unsigned
         free(r.parts[at]);
 }
 
-static void refusals(void)
+static void refusals(const char *folder)
 {
     vt_config config;
     vt_runtime *runtime = NULL;
@@ -229,6 +238,7 @@ static void refusals(void)
     OK(vt_config_init(&config));
     config.backend = VT_BACKEND_CUDA;
     FAILS(vt_runtime_create(&config, &runtime), VT_ERROR_UNSUPPORTED, "no budget");
+    config.spill_dir = folder;
     config.budget_bytes = 1;
     FAILS(vt_runtime_create(&config, &runtime), VT_ERROR_UNSUPPORTED, "not between a page");
     config.budget_bytes = BUDGET;
@@ -237,12 +247,13 @@ static void refusals(void)
     CHECK(runtime == NULL);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const vt_methods methods[] = {VT_METHODS_SWAP, VT_METHODS_RECOMPUTE, VT_METHODS_BOTH};
+    const char *folder = argc > 1 ? argv[1] : NULL;
     const char *library = getenv("VTENSOR_CUDA_LIBRARY");
     unsigned char *host = (unsigned char *)malloc(BYTES), *gpu = (unsigned char *)malloc(BYTES);
-    void *context = NULL;
+    void *context = NULL, *stream = NULL;
     vt_probe_info info;
     size_t at;
 
@@ -256,11 +267,17 @@ int main(void)
     for (at = 0; at < sizeof methods / sizeof *methods; ++at) {
         memset(host, 7, BYTES);
         memset(gpu, 7, BYTES);
-        train(VT_BACKEND_HOST, methods[at], NULL, host);
-        train(VT_BACKEND_CUDA, methods[at], NULL, gpu);
+        train(VT_BACKEND_HOST, methods[at], NULL, NULL, host);
+        train(VT_BACKEND_CUDA, methods[at], folder, NULL, gpu);
+        CHECK(memcmp(host, gpu, BYTES) == 0);
+        /* On a stream of the application. */
+        memset(gpu, 7, BYTES);
+        CHECK(cu.stream_make(&stream, 1, 0) == 0);
+        train(VT_BACKEND_CUDA, methods[at], folder, stream, gpu);
+        CHECK(cu.stream_end(stream) == 0);
         CHECK(memcmp(host, gpu, BYTES) == 0);
     }
-    refusals();
+    refusals(folder);
     CHECK(cu.release(0) == 0);
     free(host);
     free(gpu);

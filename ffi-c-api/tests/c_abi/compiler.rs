@@ -138,6 +138,11 @@ impl Compiler {
 
     /// Builds a program with the static library and runs it; answers what it printed.
     pub(crate) fn run(&self, source: &Path, arguments: &[&str]) -> String {
+        self.run_on("rtx-linux", source, arguments)
+    }
+
+    /// The same where the model of a driver is that machine's.
+    pub(crate) fn run_on(&self, machine: &str, source: &Path, arguments: &[&str]) -> String {
         let name = source
             .file_stem()
             .expect("a source has a name")
@@ -156,7 +161,7 @@ impl Compiler {
             .args(arguments)
             .current_dir(folder)
             .env("VTENSOR_CUDA_LIBRARY", driver)
-            .env("CUDA_MODEL_PROFILE", "rtx-linux");
+            .env("CUDA_MODEL_PROFILE", machine);
         let printed = run(&mut command);
         // Left there if the program failed, to be looked at.
         std::fs::remove_file(&program).expect("it was just run");

@@ -29,7 +29,6 @@ fn programs_build_without_a_warning_and_run() {
         "disturb.c",
         "damage.c",
         "settings.c",
-        "gpu.c",
     ];
     let tests = tests.map(|name| Path::new(CRATE).join("tests/c").join(name));
     for source in tests.into_iter().chain([readme_example()]) {
@@ -39,6 +38,19 @@ fn programs_build_without_a_warning_and_run() {
         for compiler in compiler::one_of_each() {
             compiler.run(&source, &[]);
         }
+    }
+}
+
+#[test]
+fn a_step_on_a_gpu_leaves_the_bytes_of_the_host() {
+    let source = Path::new(CRATE).join("tests/c/gpu.c");
+    compiler::all()
+        .iter()
+        .for_each(|compiler| compiler.check(&source));
+    for compiler in compiler::one_of_each() {
+        compiler.run(&source, &[]);
+        // One memory for host and device: only a file frees some.
+        compiler.run_on("orin", &source, &[env!("CARGO_TARGET_TMPDIR")]);
     }
 }
 
