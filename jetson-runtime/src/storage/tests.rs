@@ -15,7 +15,9 @@ use super::uring::Uring;
 use super::*;
 use crate::tests::disk;
 
+mod disks;
 mod lent;
+mod random;
 
 const FILE_BYTES: u64 = 1 << 20;
 const REQUEST: u32 = 16 << 10;
