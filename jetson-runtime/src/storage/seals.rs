@@ -292,6 +292,9 @@ fn words(tag: &[u8]) -> [u64; 2] {
 #[cfg(test)]
 #[allow(clippy::cast_possible_truncation)]
 mod tests {
+    use std::collections::HashSet;
+    use std::fs;
+
     use super::*;
 
     const BLOCKS: u64 = 1000;
@@ -337,6 +340,45 @@ mod tests {
             seals.seal(12, &mut newer);
             assert_eq!(seals.open(10, &mut sealed.clone()), Err(Damaged(2)));
         }
+    }
+
+    /// What the stack of this thread holds, its unused part included.
+    fn stack() -> Vec<u8> {
+        let here = 0_u8;
+        let here = ptr::from_ref(&here).expose_provenance();
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let ranges = maps.lines().filter_map(|line| {
+            let (start, rest) = line.split_once('-')?;
+            let number = |text| usize::from_str_radix(text, 16).ok();
+            Some((number(start)?, number(rest.split_once(' ')?.0)?))
+        });
+        let (start, end) = ranges
+            .into_iter()
+            .find(|(start, end)| (*start..*end).contains(&here))
+            .unwrap();
+        let byte = |at| ptr::with_exposed_provenance::<u8>(at);
+        // SAFETY: what is mapped there is this thread's stack, which can be read to its end.
+        (start..end)
+            .map(|at| unsafe { byte(at).read_volatile() })
+            .collect()
+    }
+
+    #[test]
+    fn the_key_is_in_its_vault_and_nowhere_else() {
+        let seals = Seals::new(Integrity::Encrypt, BLOCK_BYTES as u64).unwrap();
+        seals.seal(0, &mut data(1, 1));
+        let stack = stack();
+        let Method::Encrypt(vault) = &seals.method else {
+            unreachable!("that was asked for");
+        };
+        let key = NonNull::from(&**vault).cast::<u8>();
+        // SAFETY: the vault has zeroes where its value has padding: every byte can be read.
+        let key = unsafe { std::slice::from_raw_parts(key.as_ptr(), size_of::<LessSafeKey>()) };
+        let telling = |part: &&[u8]| part.iter().filter(|byte| **byte > 0).count() > 6;
+        let parts: HashSet<&[u8]> = key.chunks_exact(8).filter(telling).collect();
+        assert!(parts.len() >= 4, "a key has 32 bytes");
+        let found = stack.windows(8).filter(|part| parts.contains(part)).count();
+        assert_eq!(found, 0, "parts of the key, of {}", parts.len());
     }
 
     #[test]

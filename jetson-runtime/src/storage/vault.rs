@@ -1,6 +1,7 @@
 //! A value in memory that is never swapped out, dumped, or copied to a forked child; zeroed when it
 //! is dropped.
 
+use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
@@ -9,6 +10,9 @@ use nix::errno::Errno;
 use nix::sys::mman::{mlock, munlock};
 
 use crate::region::Region;
+
+/// Stack that making a value takes, at most: a cipher's key schedule is copied a few times.
+const STACK_BYTES: usize = 32 << 10;
 
 /// A locked value.
 #[derive(Debug)]
@@ -23,8 +27,8 @@ unsafe impl<T: Send> Send for Vault<T> {}
 unsafe impl<T: Sync> Sync for Vault<T> {}
 
 impl<T> Vault<T> {
-    /// Locks a value in. The original is on the stack for a moment; `make` is called when the
-    /// memory is ready.
+    /// Locks a value in. `make` is called when the memory is ready; what it leaves on the stack is
+    /// overwritten.
     pub(super) fn new(make: impl FnOnce() -> T) -> Result<Self, Errno> {
         let bytes = NonZeroUsize::new(size_of::<T>().next_multiple_of(4096).max(4096))
             .expect("at least a page");
@@ -35,9 +39,29 @@ impl<T> Vault<T> {
         unsafe { mlock(start.cast(), bytes.get()) }?;
         let value = start.cast::<T>();
         // SAFETY: the memory is mapped, large and aligned enough, and nobody else has it.
-        unsafe { ptr::write(value.as_ptr(), make()) };
+        unsafe { put(value, make) };
+        overwrite_stack();
         Ok(Self { value, region })
     }
+}
+
+/// Puts a value in its place. Never a part of its caller, so that all it leaves on the stack is
+/// where [`overwrite_stack`] writes.
+///
+/// # Safety
+/// As for writing to the place.
+#[inline(never)]
+unsafe fn put<T>(place: NonNull<T>, make: impl FnOnce() -> T) {
+    // SAFETY: the caller vouches for the place.
+    unsafe { ptr::write(place.as_ptr(), make()) };
+}
+
+/// Writes zeroes over the stack of those that were called just before.
+#[inline(never)]
+fn overwrite_stack() {
+    let mut stack = [0_u8; STACK_BYTES];
+    // Somebody might look at them: they are written.
+    black_box(&mut stack);
 }
 
 impl<T> Deref for Vault<T> {
