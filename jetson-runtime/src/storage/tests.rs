@@ -18,6 +18,7 @@ use crate::tests::disk;
 mod disks;
 mod lent;
 mod random;
+mod refused;
 
 const FILE_BYTES: u64 = 1 << 20;
 const REQUEST: u32 = 16 << 10;

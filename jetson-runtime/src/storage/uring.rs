@@ -3,15 +3,19 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
+use std::thread;
+use std::time::Duration;
 
 use io_uring::{IoUring, opcode, types};
 use nix::errno::Errno;
 use nix::libc;
 
-use super::disk::{Disk, Ended, Request, Rest};
+use super::disk::{Disk, Ended, RETRIES_MAX, Request, Rest};
 
 /// The index of the memory that is registered.
 const MEMORY: u16 = 0;
+/// How long a ring rests when the kernel is short of something, before it asks again.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Requests in a ring.
 pub(super) struct Uring {
@@ -21,6 +25,14 @@ pub(super) struct Uring {
     fixed: bool,
     /// Those in flight, by buffer.
     flying: Vec<Option<Rest>>,
+    /// Entries so far, and by buffer how many there were before its last one: the kernel takes them
+    /// in this order.
+    pushed: u64,
+    before: Vec<u64>,
+    /// How often in a row the kernel was short of something.
+    refusals: u32,
+    /// Why it takes no entries any more.
+    refused: Option<Errno>,
     /// The largest part of a request that goes out at once; smaller in tests.
     part_bytes_max: usize,
 }
@@ -48,6 +60,10 @@ impl Uring {
             file,
             fixed,
             flying,
+            pushed: 0,
+            before: vec![0; count],
+            refusals: 0,
+            refused: None,
             part_bytes_max: usize::MAX,
         };
         uring.try_out(memory)?;
@@ -65,9 +81,9 @@ impl Uring {
         };
         self.flying[0] = Some(Rest::of(request));
         self.push(0);
-        let answer = self.next_answer().1;
+        let answer = self.next_answer();
         self.flying[0] = None;
-        match answer {
+        match answer?.1 {
             // An empty file has nothing to read.
             Ok(_) | Err(Errno::EAGAIN | Errno::EINTR) => Ok(()),
             Err(errno) => Err(errno),
@@ -83,6 +99,10 @@ impl Uring {
 
     /// Sends out what is left of a request.
     fn push(&mut self, buffer: usize) {
+        self.before[buffer] = self.pushed;
+        if self.refused.is_some() {
+            return;
+        }
         let rest = self.flying[buffer].as_ref().expect("a request is there");
         let part = rest.part();
         let fd = types::Fd(self.file.as_raw_fd());
@@ -111,6 +131,7 @@ impl Uring {
         let pushed = unsafe { queue.push(&entry) };
         pushed.expect("the ring has room for a request of each buffer");
         drop(queue);
+        self.pushed += 1;
         // What is not taken now is taken by the next call that waits.
         let _ = self.ring.submit();
     }
@@ -125,15 +146,36 @@ impl Uring {
         Some((buffer, moved))
     }
 
-    /// The next answer of the kernel.
-    fn next_answer(&mut self) -> (usize, Result<usize, Errno>) {
+    /// The next answer of the kernel; an error if it takes no entries any more.
+    fn next_answer(&mut self) -> Result<(usize, Result<usize, Errno>), Errno> {
         loop {
             if let Some(answer) = self.answer() {
-                return answer;
+                return Ok(answer);
             }
-            // Interrupted, or short of memory for a moment: the requests are still there.
-            let _ = self.ring.submit_and_wait(1);
+            if let Some(errno) = self.refused {
+                return Err(errno);
+            }
+            match self.ring.submit_and_wait(1).map_err(|error| errno(&error)) {
+                Ok(_) => self.refusals = 0,
+                // A signal came; the requests are still there.
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN | Errno::EBUSY | Errno::ENOMEM)
+                    if self.refusals < RETRIES_MAX =>
+                {
+                    self.refusals += 1;
+                    thread::sleep(PAUSE);
+                }
+                // For good: entries that it has not taken would be taken by a later call.
+                Err(errno) => self.refused = Some(errno),
+            }
         }
+    }
+
+    /// A request that waits for a part which the kernel has not taken.
+    fn left(&mut self) -> Option<usize> {
+        let taken = self.pushed - self.ring.submission().len() as u64;
+        let mut flying = self.flying.iter().zip(&self.before);
+        flying.position(|(flying, before)| flying.is_some() && *before >= taken)
     }
 
     /// Takes an answer in. `None`: the request goes on.
@@ -179,9 +221,21 @@ impl Disk for Uring {
             "a request is in flight"
         );
         loop {
-            let (buffer, answer) = self.next_answer();
-            if let Some(ended) = self.take(buffer, answer) {
-                return ended;
+            match self.next_answer() {
+                Ok((buffer, answer)) => {
+                    if let Some(ended) = self.take(buffer, answer) {
+                        return ended;
+                    }
+                }
+                Err(errno) => match self.left() {
+                    Some(buffer) => {
+                        self.flying[buffer] = None;
+                        let result = Err(errno);
+                        return Ended { buffer, result };
+                    }
+                    // What it has taken ends without a call.
+                    None => thread::sleep(PAUSE),
+                },
             }
         }
     }

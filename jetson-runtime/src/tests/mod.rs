@@ -34,7 +34,7 @@ fn freeze(plan: &Plan, options: &Options) -> Result<Frozen, RuntimeError> {
 }
 
 /// Fails the test rather than to hang with it. A machine may be slow, and busy with other things.
-fn in_time<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) fn in_time<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     let thread = thread::spawn(move || {
         let result = body();

@@ -9,7 +9,7 @@ use std::thread;
 use super::disks::{Chaos, Memory, Random};
 use super::*;
 
-const SEEDS: u64 = 1500;
+const SEEDS: u64 = 800;
 /// So many steps each.
 const STEPS: usize = 40;
 const BLOCK: usize = 4096;
