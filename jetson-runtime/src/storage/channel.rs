@@ -160,26 +160,46 @@ impl Channel {
         source: NonNull<u8>,
         bytes: usize,
     ) -> Result<(), TransferError> {
-        if bytes == 0 {
-            return Ok(());
-        }
-        let (start, mut blocks) = whole_blocks(slot, bytes);
-        let ends = [0, blocks.len() - BLOCK_BYTES];
-        for at in ends {
-            let block = (start + at as u64) / BLOCK;
-            if self.seals.is_written(block) {
-                let target = NonNull::from(&mut blocks[at..at + BLOCK_BYTES]).cast();
-                // SAFETY: the target is a local buffer; the caller vouches for the block.
-                unsafe { self.read(start + at as u64, target, BLOCK_BYTES) }?;
+        let Range { head, whole, tail } = Range::of(slot, bytes);
+        for (before, part) in [(0, head), (head + whole, tail)] {
+            if part > 0 {
+                // SAFETY: the part lies in the source.
+                let source = unsafe { source.add(before) };
+                // SAFETY: the caller vouches for the source and for the block.
+                let patched = unsafe { self.patch_block(slot + before as u64, source, part) };
+                patched.map_err(behind(before))?;
             }
         }
-        let inside = to_usize(slot - start);
-        let to = blocks[inside..inside + bytes].as_mut_ptr();
-        // SAFETY: the caller vouches for the source; the local buffer is as long.
+        if whole == 0 {
+            return Ok(());
+        }
+        // SAFETY: what is whole lies in the source.
+        let source = unsafe { source.add(head) };
+        // SAFETY: as above, for whole blocks.
+        unsafe { self.write(slot + head as u64, source, whole) }.map_err(behind(head))
+    }
+
+    /// Writes to a part of a block.
+    ///
+    /// # Safety
+    /// As [`Self::patch`].
+    unsafe fn patch_block(
+        &mut self,
+        slot: u64,
+        source: NonNull<u8>,
+        bytes: usize,
+    ) -> Result<(), TransferError> {
+        let (start, inside) = (slot / BLOCK * BLOCK, to_usize(slot % BLOCK));
+        let mut buffer = block_buffer()?;
+        if self.seals.is_written(start / BLOCK) {
+            // SAFETY: the buffer is a block; the caller vouches for the other.
+            unsafe { self.read(start, buffer.pointer(0), BLOCK_BYTES) }?;
+        }
+        let to = buffer.slice(0, BLOCK_BYTES)[inside..][..bytes].as_mut_ptr();
+        // SAFETY: the caller vouches for the source; the part of the buffer is as long.
         unsafe { ptr::copy_nonoverlapping(source.as_ptr(), to, bytes) };
-        let source = NonNull::from(blocks.as_mut_slice()).cast();
-        // SAFETY: the source is a local buffer; the caller vouches for the blocks.
-        unsafe { self.write(start, source, blocks.len()) }
+        // SAFETY: as for the read.
+        unsafe { self.write(start, buffer.pointer(0), BLOCK_BYTES) }
     }
 
     /// Reads from any range.
@@ -192,17 +212,23 @@ impl Channel {
         target: NonNull<u8>,
         bytes: usize,
     ) -> Result<(), TransferError> {
-        if bytes == 0 {
+        let Range { head, whole, tail } = Range::of(slot, bytes);
+        if head > 0 {
+            let mut buffer = block_buffer()?;
+            let (start, inside) = (slot / BLOCK * BLOCK, to_usize(slot % BLOCK));
+            // SAFETY: the buffer is a block; the caller vouches for the other.
+            unsafe { self.read(start, buffer.pointer(0), BLOCK_BYTES) }?;
+            let from = buffer.slice(0, BLOCK_BYTES)[inside..][..head].as_ptr();
+            // SAFETY: the caller vouches for the target; the part of the buffer is as long.
+            unsafe { ptr::copy_nonoverlapping(from, target.as_ptr(), head) };
+        }
+        if whole + tail == 0 {
             return Ok(());
         }
-        let (start, mut blocks) = whole_blocks(slot, bytes);
-        let all = NonNull::from(blocks.as_mut_slice()).cast();
-        // SAFETY: the target is a local buffer; the caller vouches for the blocks.
-        unsafe { self.read(start, all, blocks.len()) }?;
-        let from = blocks[to_usize(slot - start)..].as_ptr();
-        // SAFETY: the caller vouches for the target; the local buffer is as long.
-        unsafe { ptr::copy_nonoverlapping(from, target.as_ptr(), bytes) };
-        Ok(())
+        // SAFETY: the rest lies in the target.
+        let target = unsafe { target.add(head) };
+        // SAFETY: it begins at a block; the caller vouches for it and for the target.
+        unsafe { self.read(slot + head as u64, target, whole + tail) }.map_err(behind(head))
     }
 
     /// What makes its requests, for people.
@@ -221,9 +247,39 @@ impl Channel {
     }
 }
 
-/// A buffer for the blocks that a range touches, and where they begin.
-fn whole_blocks(slot: u64, bytes: usize) -> (u64, Vec<u8>) {
-    let start = slot / BLOCK * BLOCK;
-    let end = (slot + bytes as u64).next_multiple_of(BLOCK);
-    (start, vec![0; to_usize(end - start)])
+/// A range of bytes, from a slot on.
+#[derive(Clone, Copy)]
+struct Range {
+    /// Bytes of a block that does not begin with them.
+    head: usize,
+    /// Bytes of whole blocks.
+    whole: usize,
+    /// Bytes of a block that does not end with them.
+    tail: usize,
+}
+
+impl Range {
+    fn of(slot: u64, bytes: usize) -> Self {
+        let to_block = to_usize(slot.next_multiple_of(BLOCK) - slot);
+        let head = to_block.min(bytes);
+        let tail = (bytes - head) % BLOCK_BYTES;
+        Self {
+            head,
+            whole: bytes - head - tail,
+            tail,
+        }
+    }
+}
+
+/// An error with so many bytes more before its place.
+fn behind(bytes: usize) -> impl Fn(TransferError) -> TransferError {
+    move |error| TransferError {
+        offset: error.offset + bytes as u64,
+        ..error
+    }
+}
+
+/// A buffer of a block, which is kept out of core dumps as all others are.
+fn block_buffer() -> Result<Buffers, TransferError> {
+    Ok(Buffers::new(1, BLOCK_BYTES)?)
 }

@@ -319,6 +319,7 @@ impl<'a> User<'a> {
             Ok(()) => self.seen(made.blocks().start * BLOCK, &area[odd..odd + bytes]),
             Err(error) => {
                 assert!(error.offset < bytes as u64, "{error:?}");
+                assert!(error.offset.is_multiple_of(BLOCK as u64), "{error:?}");
                 self.failed(slot, error, !made.copy.write);
                 self.tear(&made);
                 self.give_up();
@@ -352,9 +353,8 @@ impl<'a> User<'a> {
         }
     }
 
-    /// A copy of blocks from `slot` on has failed.
+    /// A copy of bytes from `slot` on has failed.
     fn failed(&mut self, slot: u64, error: TransferError, reads: bool) {
-        assert!(error.offset.is_multiple_of(BLOCK as u64), "{error:?}");
         if error.errno != Errno::EBADMSG {
             return assert!(self.world.faults > 0, "{error:?}");
         }
@@ -384,7 +384,7 @@ impl<'a> User<'a> {
         };
         match peeked {
             Ok(()) => self.seen(at, &part),
-            Err(error) => self.failed((at / BLOCK * BLOCK) as u64, error, true),
+            Err(error) => self.failed(at as u64, error, true),
         }
     }
 
