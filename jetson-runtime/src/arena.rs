@@ -46,7 +46,8 @@ impl Arena {
             what: "size the arena",
             errno: Errno::EFBIG,
         })?;
-        ftruncate(&file, length).map_err(RuntimeError::system("size the arena"))?;
+        let sized = memory::demand_file(bytes).and_then(|()| ftruncate(&file, length));
+        sized.map_err(RuntimeError::system("size the arena"))?;
         let seals = SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;
         fcntl(&file, FcntlArg::F_ADD_SEALS(seals))
             .map_err(RuntimeError::system("seal the arena"))?;

@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::fstat;
 use vtensor::Bytes;
 
@@ -59,6 +60,15 @@ pub(crate) fn demand(what: &'static str, bytes: u64) -> Result<(), RuntimeError>
             available,
         }),
         _ => Ok(()),
+    }
+}
+
+/// Refuses a file that the process may not have: the kernel would send a signal that ends it.
+pub(crate) fn demand_file(bytes: u64) -> Result<(), Errno> {
+    let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE)?;
+    match limit < bytes {
+        true => Err(Errno::EFBIG),
+        false => Ok(()),
     }
 }
 

@@ -17,6 +17,7 @@ use vtensor::{Bytes, TensorKind};
 const MIB: u64 = 1 << 20;
 const SECRET: &[u8; 32] = b"the private data of one user....";
 const CHILD: &str = "VTENSOR_TEST_LOOP_CHILD";
+const LIMITED: &str = "VTENSOR_TEST_LIMITED_CHILD";
 
 /// A file system in a file, mounted.
 struct Disk {
@@ -28,6 +29,11 @@ struct Disk {
 impl Disk {
     /// `None` where this cannot be done.
     fn new(name: &str, mib: u64) -> Option<Self> {
+        Self::of("ext4", name, mib)
+    }
+
+    /// With a file system of this kind.
+    fn of(kind: &str, name: &str, mib: u64) -> Option<Self> {
         let base = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&base);
@@ -46,7 +52,7 @@ impl Disk {
         let image = disk.image.to_str().unwrap();
         let mount = disk.mount.to_str().unwrap();
         // Whoever may not do it is told so by these commands.
-        let ready = run("mkfs.ext4", &["-q", "-F", "-m", "0", image])
+        let ready = run(&format!("mkfs.{kind}"), &["-q", "-F", "-m", "0", image])
             && run("mount", &["-o", "loop", image, mount]);
         if !ready {
             println!("SKIPPED: a loop disk needs root, mkfs.ext4 and loop devices");
@@ -198,6 +204,64 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
         fs::remove_file(&filler).unwrap();
     }
     assert!((1..12).contains(&refused), "{refused} of 12 were refused");
+}
+
+/// It takes space by writing it, and by no other way.
+#[test]
+fn an_old_file_system_does_too() {
+    let Some(disk) = Disk::of("ext2", "old", 32) else {
+        return;
+    };
+    let mut app = App::new(&disk.mount, Integrity::Encrypt).unwrap();
+    for _ in 0..5 {
+        app.iteration().unwrap();
+    }
+    assert!(app.runtime.stats().frozen_iterations > 0);
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_and_no_signal() {
+    let directory = env!("CARGO_TARGET_TMPDIR");
+    if env::var_os(LIMITED).is_some() {
+        let ended = App::new(Path::new(directory), Integrity::Encrypt)
+            .and_then(|mut app| (0..5).try_for_each(|_| app.iteration()));
+        println!("it ends: {ended:?}");
+        // Whose file has 64 MiB.
+        let measured = Runtime::new(Config {
+            budget: Some(Bytes(5 * MIB)),
+            spill: Spill::File(directory.into()),
+            ..Config::default()
+        });
+        println!("it measures: {:?}", measured.map(|_| ()));
+        return;
+    }
+    // The limit is the process's, so the test runs itself as others. The arena is a file, too.
+    for (limit_mib, ends, measures) in [(1, false, false), (50, true, false), (70, true, true)] {
+        let child = Command::new("prlimit")
+            .arg(format!("--fsize={}", limit_mib * MIB))
+            .arg(env::current_exe().unwrap())
+            .args(["a_limit_on_the_size_of_files", "--nocapture"])
+            .env(LIMITED, "")
+            .output();
+        let Ok(child) = child else {
+            println!("SKIPPED: there is no prlimit here");
+            return;
+        };
+        let said = String::from_utf8_lossy(&child.stdout);
+        assert!(child.status.success(), "{limit_mib} MiB: {}", child.status);
+        assert_eq!(said.contains("it ends: Ok"), ends, "{limit_mib}: {said}");
+        assert_eq!(
+            said.contains("it measures: Ok"),
+            measures,
+            "{limit_mib}: {said}"
+        );
+        let refused = usize::from(!ends) + usize::from(!measures);
+        assert_eq!(
+            said.matches("EFBIG").count(),
+            refused,
+            "{limit_mib}: {said}"
+        );
+    }
 }
 
 #[test]

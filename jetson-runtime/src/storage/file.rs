@@ -1,23 +1,31 @@
 //! A file without a name, and its space.
 
 use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::errno::Errno;
-use nix::fcntl::posix_fallocate;
+use nix::fcntl::{FallocateFlags, fallocate};
 use nix::libc;
 use nix::sys::statfs::{FsType, TMPFS_MAGIC, fstatfs};
 use nix::sys::statvfs::fstatvfs;
 use vtensor::Bytes;
 
+use super::BLOCK_BYTES;
+use super::buffers::Buffers;
 use crate::error::RuntimeError;
 use crate::memory;
+use crate::scale::to_usize;
 
+const BLOCK: u64 = BLOCK_BYTES as u64;
 /// How often in a row the kernel may interrupt a request for space.
 const INTERRUPTIONS_MAX: u32 = 1000;
+/// Space is taken in parts of this size where it has to be written for that.
+const FILL_BYTES: usize = 1 << 20;
 /// Magic number of ramfs, which `nix` does not name.
 const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
 
@@ -120,13 +128,40 @@ impl SpillFile {
             return Err(Errno::ENOSPC);
         }
         let (offset, length) = self.range(start, bytes)?;
+        let blocks = start / BLOCK * BLOCK..(start + bytes).next_multiple_of(BLOCK);
+        memory::demand_file(blocks.end)?;
         for _ in 0..INTERRUPTIONS_MAX {
-            match posix_fallocate(&self.file, offset, length) {
+            match fallocate(&self.file, FallocateFlags::empty(), offset, length) {
                 Err(Errno::EINTR) => {}
+                Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => return self.fill(blocks),
                 taken => return taken,
             }
         }
         Err(Errno::EINTR)
+    }
+
+    /// Takes the space of blocks where the file system has no call for that: by writing what they
+    /// hold. The C library's way is to write single bytes, which direct I/O refuses.
+    fn fill(&self, blocks: Range<u64>) -> Result<(), Errno> {
+        let mut buffer = Buffers::new(1, FILL_BYTES)?;
+        for start in blocks.clone().step_by(FILL_BYTES) {
+            let bytes = to_usize(blocks.end - start).min(FILL_BYTES);
+            let part = buffer.slice(0, bytes);
+            part.fill(0);
+            let mut held = 0;
+            while held < bytes {
+                match self.file.read_at(&mut part[held..], start + held as u64) {
+                    // The file has no more.
+                    Ok(0) => break,
+                    Ok(read) => held += read,
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) => return Err(errno_of(&error)),
+                }
+            }
+            let written = self.file.write_all_at(part, start);
+            written.map_err(|error| errno_of(&error))?;
+        }
+        Ok(())
     }
 
     /// Gives the space of a range back; what it holds is gone. What is not a whole block stays.
@@ -245,6 +280,27 @@ mod tests {
         assert_eq!(file.allocated().unwrap(), Bytes(8192));
         file.release(4096, 8192).unwrap();
         assert_eq!(file.allocated().unwrap(), Bytes(0));
+    }
+
+    #[test]
+    fn space_that_is_written_keeps_what_it_holds() {
+        for file in [
+            SpillFile::new(&disk(), 4 << 20, false).unwrap(),
+            SpillFile::cached(&disk(), 4 << 20, false).unwrap(),
+        ] {
+            file.claim(0, 2 * BLOCK).unwrap();
+            let mut block = Buffers::new(1, BLOCK_BYTES).unwrap();
+            block.slice(0, BLOCK_BYTES).fill(7);
+            let blocks = block.slice(0, BLOCK_BYTES);
+            file.file.write_all_at(blocks, BLOCK).unwrap();
+            file.fill(0..(3 << 20) + BLOCK).unwrap();
+            let taken = Bytes((3 << 20) + BLOCK);
+            assert_eq!(file.allocated().unwrap(), taken);
+            for (at, byte) in [(0, 0), (BLOCK, 7), (2 * BLOCK, 0), (3 << 20, 0)] {
+                file.file.read_exact_at(blocks, at).unwrap();
+                assert!(blocks.iter().all(|found| *found == byte), "{at}");
+            }
+        }
     }
 
     #[test]
