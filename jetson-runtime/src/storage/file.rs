@@ -222,8 +222,10 @@ fn is_memory(kind: FsType) -> bool {
 fn moves_blocks(file: &File) -> bool {
     let mut told = MaybeUninit::<libc::statx>::zeroed();
     let (fd, flags, mask) = (file.as_raw_fd(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN);
+    let (call, path, to) = (libc::SYS_statx, c"".as_ptr(), told.as_mut_ptr());
+    // By its number: C libraries before 2.28 do not have it.
     // SAFETY: the path is a string, and what the kernel tells is written to a live local variable.
-    let failed = unsafe { libc::statx(fd, c"".as_ptr(), flags, mask, told.as_mut_ptr()) } != 0;
+    let failed = unsafe { libc::syscall(call, fd, path, flags, mask, to) } != 0;
     // SAFETY: it began as zeroes, which is a valid value of numbers.
     let told = unsafe { told.assume_init() };
     let known = !failed && told.stx_mask & mask != 0;
