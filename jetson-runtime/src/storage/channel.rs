@@ -20,6 +20,7 @@ use super::pipeline::{BlockCopy, Pipeline, TransferError};
 use super::sealer::Sealer;
 use super::seals::Seals;
 use crate::error::RuntimeError;
+use crate::memory;
 use crate::scale::to_usize;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -39,6 +40,7 @@ impl Channel {
         seals: &Arc<Seals>,
         options: &StorageOptions,
     ) -> Result<Self, RuntimeError> {
+        memory::demand("buffers of the spill file", options.buffer_bytes())?;
         let refused = RuntimeError::system("take buffers for the spill file");
         let buffers = Buffers::new(options.buffers(), options.request()).map_err(refused)?;
         Self::with(Blocks::Own(buffers), file, seals, options)

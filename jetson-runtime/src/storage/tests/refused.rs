@@ -1,4 +1,5 @@
-//! A ring whose requests the kernel does not take any more.
+//! What the machine does not give: a ring whose requests the kernel does not take any more, and
+//! more memory than there is.
 
 use std::thread;
 
@@ -71,6 +72,18 @@ fn a_sandbox_that_forbids_requests_is_noticed_when_a_file_is_opened() {
             assert!(matches!(refused, RuntimeError::System { .. }), "{refused}");
         });
     });
+}
+
+#[test]
+fn buffers_that_the_machine_has_no_memory_for_are_refused() {
+    let large = StorageOptions {
+        request_bytes: Some(u32::MAX),
+        depth: 64,
+        ..options(Integrity::Encrypt, IoPath::Auto)
+    };
+    let (file, seals) = file(&large);
+    let refused = Channel::new(&file, &seals, &large).map(|_| ()).unwrap_err();
+    assert!(matches!(refused, RuntimeError::Memory { .. }), "{refused}");
 }
 
 #[test]
