@@ -239,8 +239,9 @@ impl<'a> Recovery<'a> {
         let mut tensors = Op::new(&rows, ground.arena().is_some());
         let ran = put_back
             .around(&*ground, 0, || replayer(token, &mut tensors))
-            .and_then(|ran| ran.map_err(|reason| failed(self.score, op, reason)))
-            .and_then(|()| ground.settle());
+            .and_then(|ran| ran.map_err(|reason| failed(self.score, op, reason)));
+        // Whatever came of it: what was enqueued uses memory that ends here.
+        let ran = ran.and(ground.settle());
         compiler_fence(Ordering::SeqCst);
         match ran {
             Ok(()) => heap.note_writes(&list),
