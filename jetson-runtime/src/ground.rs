@@ -16,6 +16,7 @@ use vtensor::Bytes;
 use crate::arena::Arena;
 use crate::copier::{Copier, TierCopier};
 use crate::error::RuntimeError;
+use crate::private::PrivateBuffer;
 use crate::region::Region;
 use crate::scale::to_usize;
 use crate::spill::{Port, Tier};
@@ -251,7 +252,7 @@ impl Ground for HostGround {
     }
 
     fn scratch(&self, bytes: usize) -> Result<Scratch, RuntimeError> {
-        let mut memory = vec![0_u8; bytes];
+        let mut memory = PrivateBuffer::new(bytes)?;
         Ok(Scratch::new(NonNull::from(&mut *memory).cast(), memory))
     }
 

@@ -32,6 +32,7 @@
 //! | [`live`] | an application: recorded as it goes, then planned, proven and frozen |
 //! | `tenancy` | programs that take turns on one arena |
 //! | `arena`, `window_map`, `region` | pages, and the addresses that they have |
+//! | `private` | buffers that contents pass through |
 //! | [`spill`], [`storage`] | where pieces go |
 //! | `scale` | from planned to executed sizes |
 //! | [`pattern`] | the bytes that a replay writes and expects to read back |
@@ -95,6 +96,7 @@ pub mod options;
 pub mod pattern;
 mod places;
 pub mod planned;
+mod private;
 mod region;
 mod residency;
 mod scale;

@@ -20,6 +20,7 @@ use crate::frozen::{Frozen, Parts};
 use crate::memory;
 use crate::options::Options;
 use crate::places::AtRest;
+use crate::private::PrivateBuffer;
 use crate::scale::{Scale, to_usize};
 use crate::spill::{Spill, Tier};
 use crate::table::Table;
@@ -204,7 +205,7 @@ pub(crate) fn bring_home(
         .map(|s| s.end - s.start)
         .max()
         .unwrap_or(0);
-    let mut buffer = vec![0; to_usize(largest.min(FILL_BYTES_MAX))];
+    let mut buffer = PrivateBuffer::new(to_usize(largest.min(FILL_BYTES_MAX)))?;
     for segment in content.segments() {
         if segment.device.is_none() && segment.slot.is_none() {
             continue;

@@ -29,6 +29,7 @@ use crate::error::RuntimeError;
 use crate::failure::Direction;
 use crate::ground::{Ground, OpClock, Scratch};
 use crate::memory;
+use crate::private::PrivateBuffer;
 use crate::spill::{Port, Spill, Tier};
 use crate::stats::elapsed_ns;
 use crate::storage::TransferError;
@@ -208,7 +209,7 @@ impl Ground for GpuGround {
     ) -> Result<(), RuntimeError> {
         let (from, to) = (address_of(from), address_of(to));
         let up = to > from;
-        let mut part = vec![0; PART_BYTES.min(bytes)];
+        let mut part = PrivateBuffer::new(PART_BYTES.min(bytes))?;
         let parts = bytes.div_ceil(PART_BYTES);
         for number in 0..parts {
             // What is overwritten was read before: from the end where bytes move up.
@@ -254,7 +255,7 @@ impl Ground for GpuGround {
         Ok(Box::new(ByHost {
             port: Port::new(tier)?,
             here: [first, first + self.bytes()],
-            part: vec![0; PART_BYTES],
+            part: PrivateBuffer::new(PART_BYTES)?,
             device: self.device.clone(),
         }))
     }
@@ -276,7 +277,7 @@ struct ByHost {
     port: Port,
     /// The addresses of the device that are meant.
     here: [u64; 2],
-    part: Vec<u8>,
+    part: PrivateBuffer,
     device: Device,
 }
 

@@ -14,6 +14,7 @@ use super::losses::Loss;
 use super::tensor::Key;
 use crate::error::RuntimeError;
 use crate::failure::Direction;
+use crate::private::PrivateBuffer;
 use crate::scale::to_usize;
 
 /// What the spill tier says of a block that does not hold what was written.
@@ -173,7 +174,9 @@ impl Heap {
         let Some(slot) = slot else {
             return;
         };
-        let mut block = vec![0; to_usize(limits::SLOT_ALIGN)];
+        let Ok(mut block) = PrivateBuffer::new(to_usize(limits::SLOT_ALIGN)) else {
+            return;
+        };
         for at in (0..bytes).step_by(block.len()) {
             let length = to_usize(limits::SLOT_ALIGN.min(bytes - at));
             let target = NonNull::from(&mut block[..length]).cast();

@@ -12,6 +12,7 @@ use super::losses::Loss;
 use super::tensor::Key;
 use crate::content::{Content, Segment};
 use crate::error::RuntimeError;
+use crate::private::PrivateBuffer;
 
 /// Contents are carried in parts of this size.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -28,7 +29,7 @@ pub(super) fn carry(
     if segments.is_empty() || segments.iter().any(|segment| !segment.kept()) {
         return Ok(());
     }
-    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut buffer = PrivateBuffer::new(BUFFER_BYTES)?;
     heap.deposit(key, &mut buffer, |offset, part| {
         frozen.fetch(content, id, offset, part)
     })
@@ -51,10 +52,14 @@ pub(super) fn salvage(
         heap.lose(key, Loss::Lost);
         return;
     }
+    let Ok(mut buffer) = PrivateBuffer::new(BUFFER_BYTES) else {
+        heap.lose(key, Loss::Lost);
+        return;
+    };
     let runs = segments.chunk_by(|one, next| one.kept() == next.kept());
     let kept = runs.filter(|run| run[0].kept());
     let kept = kept.map(|run| (run[0].start, run[run.len() - 1].end));
-    heap.salvage(key, &mut vec![0; BUFFER_BYTES], kept, |offset, part| {
+    heap.salvage(key, &mut buffer, kept, |offset, part| {
         frozen.fetch(content, id, offset, part)
     });
 }
