@@ -1,5 +1,5 @@
-//! A buffer that contents pass through: kept out of core dumps and forked children, as all memory of
-//! tensors is.
+//! A buffer that contents pass through: kept out of core dumps and forked children, as all
+//! memory of tensors is.
 
 use std::num::NonZeroUsize;
 use std::ops::{Deref, DerefMut};
