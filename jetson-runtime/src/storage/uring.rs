@@ -44,7 +44,12 @@ impl Uring {
     /// If the kernel does not allow it: it is too old, or a sandbox forbids it.
     pub(super) fn new(file: File, memory: NonNull<[u8]>, count: usize) -> Result<Self, Errno> {
         let entries = u32::try_from(count).map_err(|_| Errno::EINVAL)?;
-        let ring = IoUring::new(entries.next_power_of_two()).map_err(|error| errno(&error))?;
+        let entries = entries.next_power_of_two();
+        // What ended is told when this thread calls the kernel: it does not interrupt its sealing.
+        // Kernels before 5.19 do not know that.
+        let ring = IoUring::builder().setup_coop_taskrun().build(entries);
+        let ring = ring.or_else(|_| IoUring::new(entries));
+        let ring = ring.map_err(|error| errno(&error))?;
         let vector = libc::iovec {
             iov_base: memory.as_ptr().cast(),
             iov_len: memory.len(),
