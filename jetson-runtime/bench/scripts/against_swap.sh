@@ -25,7 +25,7 @@ readonly folder=${1:-/var/tmp} share=${2:-50} steps=${3:-24}
 shift $(($# < 3 ? $# : 3))
 readonly arguments=("${@:---model=resnet20}")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-readonly bench=${VTENSOR_BENCH:-$here/../../../target/release/vtensor-bench}
+readonly bench=${VTENSOR_BENCH:-${CARGO_TARGET_DIR:-$here/../../../target}/release/vtensor-bench}
 readonly swap=$folder/.vtensor-swap-$$
 
 skip() {
