@@ -88,7 +88,7 @@ fn probe(gpus: &Result<u32, String>) -> VtProbeInfo {
         backend: VT_BACKEND_HOST,
         mechanism: VT_MECHANISM_MAPPED,
         spill: VT_SPILL_HOST,
-        cuda: gpus.clone().unwrap_or(0),
+        cuda: gpus.as_ref().copied().unwrap_or(0),
         budget_bytes: memory("MemAvailable:"),
         memory_bytes: memory("MemTotal:"),
         page_bytes: page(),

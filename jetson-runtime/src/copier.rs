@@ -1,12 +1,14 @@
 //! Making one copy. Adaptors stack on a copier: `fault` fails it, `throttle` slows it down.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::Instant;
 
 use vtensor::{PieceRun, TensorId};
 
+use crate::error::RuntimeError;
 use crate::failure::Direction;
-use crate::spill::Port;
+use crate::spill::{Port, Tier};
 use crate::storage::{BlockCopy, TransferError};
 
 /// A copy, in executed sizes.
@@ -94,7 +96,16 @@ impl<C: Copier + ?Sized> Copier for Box<C> {
 
 /// The real thing: between the arena's windows and the spill tier.
 pub(crate) struct TierCopier {
-    pub(crate) port: Port,
+    port: Port,
+}
+
+impl TierCopier {
+    /// # Errors
+    /// If the machine refuses memory or files.
+    pub(crate) fn new(tier: &Arc<Tier>) -> Result<Self, RuntimeError> {
+        let port = Port::new(tier)?;
+        Ok(Self { port })
+    }
 }
 
 impl Copier for TierCopier {

@@ -26,7 +26,7 @@ use crate::error::RuntimeError;
 use crate::failure::{Direction, Failure, short_name};
 use crate::fault::{Fault, Faulty};
 use crate::scale::to_usize;
-use crate::spill::{Port, Tier};
+use crate::spill::Tier;
 use crate::stats::elapsed_ns;
 use crate::storage::TransferError;
 use crate::table::{Command, Table};
@@ -146,8 +146,7 @@ pub(crate) fn copier(
     counters: &Arc<Counters>,
     options: EngineOptions,
 ) -> Result<Box<dyn Copier>, RuntimeError> {
-    let port = Port::new(tier)?;
-    let copier = Box::new(TierCopier { port });
+    let copier = Box::new(TierCopier::new(tier)?);
     Ok(adapted(copier, counters, options))
 }
 

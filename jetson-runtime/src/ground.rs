@@ -19,7 +19,7 @@ use crate::error::RuntimeError;
 use crate::private::PrivateBuffer;
 use crate::region::Region;
 use crate::scale::to_usize;
-use crate::spill::{Port, Tier};
+use crate::spill::Tier;
 use crate::stats::elapsed_ns;
 
 /// Memory for tensors.
@@ -28,7 +28,7 @@ pub(crate) trait Ground: Send + Sync {
     fn bytes(&self) -> u64;
 
     /// The address of byte `offset`, with `bytes` bytes after it. May be followed by ops; by the
-    /// host only where [`Self::arena`] says that there is one.
+    /// host only where [`Self::on_host`] says so.
     ///
     /// # Panics
     /// If they leave the ground.
@@ -124,8 +124,13 @@ pub(crate) trait Ground: Send + Sync {
     /// If the machine refuses memory or files.
     fn copier(&self, tier: &Arc<Tier>) -> Result<Box<dyn Copier>, RuntimeError>;
 
-    /// The host's arena, if this is it: then its addresses may be followed by the host, too.
+    /// The host's arena, if this is it.
     fn arena(&self) -> Option<&Arc<Arena>>;
+
+    /// Whether the host, too, may follow its addresses.
+    fn on_host(&self) -> bool {
+        self.arena().is_some()
+    }
 }
 
 /// When an op began.
@@ -268,8 +273,7 @@ impl Ground for HostGround {
     }
 
     fn copier(&self, tier: &Arc<Tier>) -> Result<Box<dyn Copier>, RuntimeError> {
-        let port = Port::new(tier)?;
-        Ok(Box::new(TierCopier { port }))
+        Ok(Box::new(TierCopier::new(tier)?))
     }
 
     fn arena(&self) -> Option<&Arc<Arena>> {

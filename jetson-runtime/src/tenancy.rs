@@ -33,19 +33,6 @@ impl Frozen {
         Content::new(&self.parts.plan, self.parts.scale, segments)
     }
 
-    /// Copies bytes of a tensor out of what the program holds, be it at HOME or halted.
-    pub(crate) fn fetch(
-        &self,
-        content: &Content,
-        tensor: TensorId,
-        offset: u64,
-        buffer: &mut [u8],
-    ) -> Result<(), RuntimeError> {
-        // SAFETY: the map is alive, and no op runs: this borrows the program. Engines are at rest
-        // or ended: `content` is HOME after `rest`, or comes from `halt`.
-        unsafe { content.read(&*self.parts.tier, tensor, offset, buffer) }
-    }
-
     /// Gives the slots back: what the program holds there was carried away.
     pub(crate) fn release_slots(&self) -> Result<(), RuntimeError> {
         self.parts.tier.release(0, self.parts.tier.bytes())

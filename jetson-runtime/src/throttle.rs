@@ -162,7 +162,7 @@ impl<C: Copier> Copier for Throttled<C> {
 mod tests {
     use super::*;
     use crate::copier::TierCopier;
-    use crate::spill::{Port, Tier};
+    use crate::spill::Tier;
 
     const LINK: Throttle = Throttle {
         out_bps: 1e9,
@@ -172,8 +172,8 @@ mod tests {
     };
 
     fn throttled() -> Throttled<TierCopier> {
-        let port = Port::new(&Arc::new(Tier::Empty)).unwrap();
-        Throttled::new(TierCopier { port }, LINK, Arc::new(Counters::new(0, 0)))
+        let copier = TierCopier::new(&Arc::new(Tier::Empty)).unwrap();
+        Throttled::new(copier, LINK, Arc::new(Counters::new(0, 0)))
     }
 
     #[test]

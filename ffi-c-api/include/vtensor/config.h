@@ -27,8 +27,8 @@ enum {
      * names. Ops are kernels on vt_compute_stream(), their tensors at addresses of the device.
      * budget_bytes is needed. VT_ERROR_UNSUPPORTED without a driver or a device, without virtual
      * memory management, and for a spill tier in host memory where device and host have one
-     * memory. Not here: memory by address (vt_alloc, VT_TENSOR_FIXED), VT_CONFIG_CHECK_REPLAYS.
-     * Calls make the device's primary context current on their thread.
+     * memory. Not here: memory by address (vt_alloc, VT_TENSOR_FIXED_ADDRESS), and
+     * VT_CONFIG_CHECK_REPLAYS. Calls make the device's primary context current on their thread.
      */
     VT_BACKEND_CUDA = 2
 };

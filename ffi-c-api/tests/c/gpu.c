@@ -12,7 +12,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-#include "check.h"
+#include "app.h"
 
 enum { LAYERS = 6, ITERATIONS = 8 };
 static const uint64_t BYTES = (uint64_t)2 << 20;
@@ -114,20 +114,6 @@ static void backward(run *r, void *const *pointers)
     take(r, pointers[0], r->parts[0]);
 }
 
-static vt_tensor make(run *r, const char *name, vt_kind kind)
-{
-    vt_tensor_desc desc;
-    vt_tensor tensor = 0;
-
-    memset(&desc, 0, sizeof desc);
-    desc.size = sizeof desc;
-    desc.bytes = BYTES;
-    desc.kind = kind;
-    desc.name = name;
-    OK(vt_tensor_create(r->runtime, &desc, &tensor));
-    return tensor;
-}
-
 static void op(run *r, const char *name, const vt_tensor *tensors, const vt_access_mode *modes,
                size_t count, int replayable)
 {
@@ -136,16 +122,9 @@ static void op(run *r, const char *name, const vt_tensor *tensors, const vt_acce
     vt_op_desc desc;
     size_t at;
 
-    memset(accesses, 0, sizeof accesses);
-    for (at = 0; at < count; ++at) {
-        accesses[at].tensor = tensors[at];
-        accesses[at].mode = modes[at];
-    }
-    memset(&desc, 0, sizeof desc);
-    desc.size = sizeof desc;
-    desc.name = name;
-    desc.accesses = accesses;
-    desc.access_count = count;
+    for (at = 0; at < count; ++at)
+        accesses[at] = app_access(tensors[at], modes[at]);
+    desc = app_op(name, accesses, count);
     if (replayable) {
         desc.replay = forward;
         desc.user = r;
@@ -169,7 +148,7 @@ static void step(run *r, vt_tensor weight, vt_tensor input)
     for (layer = 0; layer < LAYERS; ++layer) {
         vt_tensor tensors[3];
 
-        made[layer] = make(r, "made", VT_KIND_ACTIVATION);
+        made[layer] = app_tensor(r->runtime, "made", BYTES, VT_KIND_ACTIVATION);
         tensors[0] = made[layer];
         tensors[1] = input;
         tensors[2] = layer == 0 ? input : made[layer - 1];
@@ -210,8 +189,8 @@ static void train(vt_backend backend, vt_methods methods, const char *folder, vo
     OK(vt_runtime_create(&config, &r.runtime));
     OK(vt_compute_stream(r.runtime, &r.stream));
     CHECK((r.stream != NULL) == r.on_gpu && (stream == NULL || r.stream == stream));
-    tensor = make(&r, "weight", VT_KIND_PARAMETER);
-    input = make(&r, "input", VT_KIND_INPUT);
+    tensor = app_tensor(r.runtime, "weight", BYTES, VT_KIND_PARAMETER);
+    input = app_tensor(r.runtime, "input", BYTES, VT_KIND_INPUT);
     OK(vt_tensor_write(r.runtime, tensor, 0, weight, BYTES));
     OK(vt_tensor_write(r.runtime, input, 0, weight, BYTES));
     for (at = 0; at < ITERATIONS; ++at)

@@ -73,6 +73,8 @@ static void configurations(void)
     REFUSED(budget_bytes, (uint64_t)1 << 60, VT_ERROR_NO_MEMORY, "memory");
     REFUSED(page_bytes, 5000, VT_ERROR_INVALID_ARGUMENT, "page_bytes");
     REFUSED(page_bytes, UINT64_MAX, VT_ERROR_INVALID_ARGUMENT, "page_bytes");
+    /* No driver, or one whose pages are larger than the budget. */
+    REFUSED(backend, VT_BACKEND_CUDA, VT_ERROR_UNSUPPORTED, "cannot be used");
     REFUSED(backend, 99, VT_ERROR_INVALID_ARGUMENT, "VT_BACKEND_*");
     REFUSED(mechanism, VT_MECHANISM_MANAGED, VT_ERROR_UNSUPPORTED, "mechanism");
     REFUSED(mechanism, 99, VT_ERROR_INVALID_ARGUMENT, "VT_MECHANISM_*");

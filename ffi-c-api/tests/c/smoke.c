@@ -111,6 +111,7 @@ static void check_the_probe(void)
     OK(vt_probe(&info));
     CHECK(info.backend == VT_BACKEND_HOST && info.mechanism == VT_MECHANISM_MAPPED);
     CHECK(strstr(info.reasons, "VT_BACKEND_CUDA") != NULL);
+    CHECK((info.cuda == 0) == (strstr(info.reasons, "there is none") != NULL));
     CHECK(info.page_bytes >= 4096 && info.memory_bytes >= info.budget_bytes);
 }
 

@@ -13,6 +13,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::device::DeviceFacts;
+use super::error::CudaError;
 
 /// A kind of machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -46,6 +47,17 @@ impl Class {
     #[must_use]
     pub const fn one_memory(self) -> bool {
         matches!(self, Self::A | Self::B)
+    }
+
+    /// The refusal of a spill tier in host memory where that is the device's, too, and what to do.
+    pub(super) fn frees_nothing(self, facts: &DeviceFacts, advice: &str) -> CudaError {
+        CudaError::Refused {
+            choice: "a spill tier in host memory",
+            reason: format!(
+                "{} is of class {self}: it would free nothing; {advice}",
+                facts.name
+            ),
+        }
     }
 
     /// Whether managed memory can be prefetched.

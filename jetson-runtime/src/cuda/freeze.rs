@@ -12,7 +12,6 @@ use vtensor::TensorId;
 use super::class::Class;
 use super::copies::Copies;
 use super::device::{Device, Rest};
-use super::error::CudaError;
 use super::frozen::{Frozen, Parts};
 use super::mechanism::{self, Backing};
 use super::options::Options;
@@ -66,29 +65,13 @@ impl Frozen {
         let compute = unsafe { Stream::of_application(device, stream) };
         freeze(device, plan, options, With::own(compute), on_its_own(fill))
     }
-
-    /// The same on pages that others use at other times, with their stream.
-    pub(super) fn freeze_within(
-        device: &Device,
-        plan: VerifiedPlan,
-        options: &Options,
-        pages: &Arc<Pages>,
-        compute: &Arc<Stream>,
-        fill: impl FnMut(TensorId, u64, &mut [u8]) -> Result<(), RuntimeError>,
-    ) -> Result<Self, RuntimeError> {
-        let with = With {
-            pages: Some(pages),
-            compute: Arc::clone(compute),
-        };
-        freeze(device, plan, options, with, fill)
-    }
 }
 
 /// What a program is given.
-struct With<'a> {
+pub(super) struct With<'a> {
     /// Its memory, if it is others' at other times.
-    pages: Option<&'a Arc<Pages>>,
-    compute: Arc<Stream>,
+    pub(super) pages: Option<&'a Arc<Pages>>,
+    pub(super) compute: Arc<Stream>,
 }
 
 impl With<'_> {
@@ -110,7 +93,8 @@ fn on_its_own(
     }
 }
 
-fn freeze(
+/// Freezes a plan with what it is given.
+pub(super) fn freeze(
     device: &Device,
     plan: VerifiedPlan,
     options: &Options,
@@ -122,15 +106,8 @@ fn freeze(
     let to_host = options.spill == Spill::Ram;
     let spills = plan.program.spill_bytes.0 > 0;
     if spills && to_host && class.one_memory() && !options.force_host_spill {
-        return Err(CudaError::Refused {
-            choice: "a spill tier in host memory",
-            reason: format!(
-                "{} is of class {class}: it would free nothing; spill to a file, give it a larger \
-                 budget, or force it",
-                device.facts().name
-            ),
-        }
-        .into());
+        let advice = "spill to a file, give it a larger budget, or force it";
+        return Err(class.frees_nothing(device.facts(), advice).into());
     }
     let page = options.executed_page.unwrap_or(plan.program.page_bytes);
     let scale = Scale::of(&plan.program, page)?;

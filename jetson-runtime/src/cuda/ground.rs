@@ -7,6 +7,7 @@
 //! iterations on demand, are made one after the other, by way of memory of the host.
 
 use std::ffi::c_void;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use vtensor::{Bytes, TensorId};
 use super::class::Class;
 use super::device::Device;
 use super::error::CudaError;
+use super::freeze::{With, freeze};
 use super::frozen::Frozen;
 use super::memory::{Kind, Memory, pointer};
 use super::options::Options;
@@ -24,13 +26,13 @@ use super::stream::{EventUse, Events, Stream};
 use super::target::Target;
 use super::vmm::{Pages, Window, granularity};
 use crate::arena::Arena;
-use crate::copier::{Copier, Transfer};
+use crate::copier::{Copier, TierCopier, Transfer};
 use crate::error::RuntimeError;
 use crate::failure::Direction;
 use crate::ground::{Ground, OpClock, Scratch};
 use crate::memory;
 use crate::private::PrivateBuffer;
-use crate::spill::{Port, Spill, Tier};
+use crate::spill::{Spill, Tier};
 use crate::stats::elapsed_ns;
 use crate::storage::TransferError;
 
@@ -68,11 +70,9 @@ impl GpuGround {
         }
         let class = Class::of(facts);
         if class.one_memory() && *spill == Spill::Ram {
-            let name = &facts.name;
-            let reason = format!(
-                "{name} is of class {class}: it would free nothing; name a folder to spill to"
-            );
-            return Err(refused("a spill tier in host memory", reason).into());
+            return Err(class
+                .frees_nothing(facts, "name a folder to spill to")
+                .into());
         }
         let page_bytes = granularity(device)?;
         let (_, all) = device.memory()?;
@@ -129,7 +129,11 @@ impl GpuGround {
         options: &Options,
         fill: impl FnMut(TensorId, u64, &mut [u8]) -> Result<(), RuntimeError>,
     ) -> Result<Frozen, RuntimeError> {
-        Frozen::freeze_within(&self.device, plan, options, &self.pages, &self.stream, fill)
+        let with = With {
+            pages: Some(&self.pages),
+            compute: Arc::clone(&self.stream),
+        };
+        freeze(&self.device, plan, options, with, fill)
     }
 }
 
@@ -253,8 +257,8 @@ impl Ground for GpuGround {
     fn copier(&self, tier: &Arc<Tier>) -> Result<Box<dyn Copier>, RuntimeError> {
         let first = self.view.address();
         Ok(Box::new(ByHost {
-            port: Port::new(tier)?,
-            here: [first, first + self.bytes()],
+            host: TierCopier::new(tier)?,
+            here: first..first + self.bytes(),
             part: PrivateBuffer::new(PART_BYTES)?,
             device: self.device.clone(),
         }))
@@ -274,9 +278,9 @@ impl Drop for GpuGround {
 
 /// Copies between a tier and the device by way of memory of the host; or memory of the host itself.
 struct ByHost {
-    port: Port,
+    host: TierCopier,
     /// The addresses of the device that are meant.
-    here: [u64; 2],
+    here: Range<u64>,
     part: PrivateBuffer,
     device: Device,
 }
@@ -302,13 +306,15 @@ impl ByHost {
         if direction == Direction::Out {
             // SAFETY: the caller vouches for the range on the device.
             unsafe { self.device.load(on_device, part) }.map_err(failed)?;
-            // SAFETY: the memory is borrowed; the caller vouches for the slot.
-            return unsafe { self.port.write(slot, memory, bytes) };
         }
-        // SAFETY: as above.
-        unsafe { self.port.read(slot, memory, bytes) }?;
-        // SAFETY: as above.
-        unsafe { self.device.store(on_device, part) }.map_err(failed)
+        let transfer = Transfer::unplanned(direction, memory, slot, bytes);
+        // SAFETY: the memory is this copier's own; the caller vouches for the slot.
+        unsafe { self.host.copy(&transfer, None) }?;
+        if direction == Direction::In {
+            // SAFETY: as above.
+            unsafe { self.device.store(on_device, &self.part[..bytes]) }.map_err(failed)?;
+        }
+        Ok(())
     }
 }
 
@@ -316,33 +322,21 @@ impl Copier for ByHost {
     unsafe fn copy(
         &mut self,
         transfer: &Transfer,
-        _: Option<Instant>,
+        ready: Option<Instant>,
     ) -> Result<(), TransferError> {
-        let Transfer {
-            direction,
-            device,
-            slot,
-            bytes,
-            ..
-        } = *transfer;
-        let at = address_of(device);
-        if !(self.here[0]..self.here[1]).contains(&at) {
-            return match direction {
-                // SAFETY: it is the host's memory; the caller vouches for it and the slot.
-                Direction::Out => unsafe { self.port.write(slot, device, bytes) },
-                // SAFETY: as above.
-                Direction::In => unsafe { self.port.read(slot, device, bytes) },
-            };
+        let at = address_of(transfer.device);
+        if !self.here.contains(&at) {
+            // SAFETY: it is the host's memory; the caller's promise is passed on.
+            return unsafe { self.host.copy(transfer, ready) };
         }
-        for start in (0..bytes).step_by(PART_BYTES) {
-            let part = PART_BYTES.min(bytes - start);
-            let (at, slot) = (at + start as u64, slot + start as u64);
+        for start in (0..transfer.bytes).step_by(PART_BYTES) {
+            let part = PART_BYTES.min(transfer.bytes - start);
+            let (at, slot) = (at + start as u64, transfer.slot + start as u64);
             // SAFETY: the part lies in the caller's ranges.
-            unsafe { self.copy_part(direction, at, slot, part) }.map_err(|error| {
-                TransferError {
-                    offset: error.offset + start as u64,
-                    ..error
-                }
+            let copied = unsafe { self.copy_part(transfer.direction, at, slot, part) };
+            copied.map_err(|error| TransferError {
+                offset: error.offset + start as u64,
+                ..error
             })?;
         }
         Ok(())

@@ -63,19 +63,6 @@ impl Frozen {
         Content::new(&self.parts.plan, self.parts.scale, segments)
     }
 
-    /// Copies bytes of a tensor out of what the program holds, be it at HOME or halted.
-    pub(crate) fn fetch(
-        &self,
-        content: &Content,
-        tensor: TensorId,
-        offset: u64,
-        buffer: &mut [u8],
-    ) -> Result<(), RuntimeError> {
-        // SAFETY: the memory is alive, and every stream is at rest: `content` is HOME after `rest`,
-        // or comes from `halt`.
-        unsafe { content.read(&*self.parts.backing, tensor, offset, buffer) }
-    }
-
     /// Gives the slots of a file back: what the program holds there was carried away. Pinned memory
     /// stays: taking it again takes long.
     pub(crate) fn release_slots(&self) -> Result<(), RuntimeError> {

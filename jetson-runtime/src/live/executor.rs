@@ -17,6 +17,7 @@ use crate::cuda;
 use crate::cuda::ground::GpuGround;
 use crate::error::RuntimeError;
 use crate::frozen::Frozen;
+use crate::places::AtRest;
 use crate::planned::Planned;
 use crate::scale::system_page;
 use crate::stats::Stats;
@@ -135,6 +136,12 @@ impl Executor {
         }
     }
 
+    /// Whether the host can follow the addresses of tensors.
+    #[inline]
+    pub(super) const fn on_host(&self) -> bool {
+        matches!(self, Self::Host(_))
+    }
+
     /// Where persistent tensors are at HOME.
     pub(super) fn content(&self) -> &Content {
         match self {
@@ -222,7 +229,13 @@ impl Executor {
         offset: u64,
         buffer: &mut [u8],
     ) -> Result<(), RuntimeError> {
-        either!(self, frozen => frozen.fetch(content, tensor, offset, buffer))
+        let memory: &dyn AtRest = match self {
+            Self::Host(frozen) => &frozen.parts,
+            Self::Gpu(frozen) => frozen.parts(),
+        };
+        // SAFETY: the memory is alive, and no op runs: this borrows the program. Engines and
+        // streams are at rest or ended: `content` is HOME after `rest`, or comes from `halt`.
+        unsafe { content.read(memory, tensor, offset, buffer) }
     }
 
     /// Gives the slots back: what the program holds there was carried away.

@@ -119,7 +119,7 @@ impl Runtime {
         self.replay_op(cursor, token)?;
         let program = self.holdings.tracks[cursor.track].program.as_ref();
         let program = program.expect("it runs");
-        Ok(Op::new(program.rows(cursor.op), program.on_host))
+        Ok(Op::new(program.rows(cursor.op), program.frozen.on_host()))
     }
 
     /// Begins an op on demand.

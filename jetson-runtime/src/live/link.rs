@@ -16,7 +16,7 @@ use crate::cuda::probe::LinkSpeed;
 use crate::device::{BPS, DeviceProfile, KnownGpu, link_of};
 use crate::error::RuntimeError;
 use crate::failure::Direction;
-use crate::spill::{Port, Spill, Tier};
+use crate::spill::{Spill, Tier};
 use crate::storage::{self, StorageOptions, Tuning};
 
 /// A copy that is long enough to measure bandwidth by.
@@ -102,8 +102,7 @@ fn cached(directory: &Path, options: &StorageOptions) -> Result<(Link, Tuning), 
 /// The link to a tier in memory.
 fn memory() -> Result<Link, RuntimeError> {
     let tier = Tier::new(&Spill::Ram, &StorageOptions::default(), LARGE as u64)?;
-    let port = Port::new(&Arc::new(tier))?;
-    let mut copier = TierCopier { port };
+    let mut copier = TierCopier::new(&Arc::new(tier))?;
     let mut buffer = vec![1_u8; LARGE];
     let mut best = |direction, bytes: usize| -> Result<f64, RuntimeError> {
         let mut best = f64::INFINITY;

@@ -49,8 +49,6 @@ pub(super) struct Program {
     pub(super) seats: Seats,
     /// The plan's digest.
     pub(super) digest: [u8; 32],
-    /// Whether the host can follow the addresses of tensors.
-    pub(super) on_host: bool,
 }
 
 /// The tensors of a plan, as keys.
@@ -129,7 +127,6 @@ impl Program {
             step_of,
             predicted_ns,
             seats,
-            on_host: ground.arena().is_some(),
         })
     }
 
@@ -171,7 +168,7 @@ impl Program {
             let step = self.frozen.course().next_step;
             self.frozen.step_begin()?;
             let token = self.tokens[op.index()];
-            let mut tensors = Op::new(self.rows_of_step(step), self.on_host);
+            let mut tensors = Op::new(self.rows_of_step(step), self.frozen.on_host());
             let run = || replayer(token, &mut tensors);
             let ran = self.put_back.around(ground, step, run)?;
             ran.map_err(|reason| failed(score, op, reason))?;

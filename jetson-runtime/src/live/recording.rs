@@ -95,7 +95,7 @@ impl Recording {
         let rows: Vec<Row> = event.accesses.iter().map(row).collect();
         let check = self.once.as_ref().and(token);
         let check = check.map(|token| ReplayCheck::new(token, &rows));
-        let on_host = heap.ground().arena().is_some();
+        let on_host = heap.ground().on_host();
         let clock = heap.ground().time_op();
         let open = self.open.insert(Box::new(OpenOp {
             event,

@@ -236,7 +236,7 @@ impl<'a> Recovery<'a> {
         put_back.finish(&*ground)?;
         compiler_fence(Ordering::SeqCst);
         let token = self.program.tokens[op.index()];
-        let mut tensors = Op::new(&rows, ground.arena().is_some());
+        let mut tensors = Op::new(&rows, ground.on_host());
         let ran = put_back
             .around(&*ground, 0, || replayer(token, &mut tensors))
             .and_then(|ran| ran.map_err(|reason| failed(self.score, op, reason)));

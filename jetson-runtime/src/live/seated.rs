@@ -14,7 +14,7 @@ use crate::scale::system_page;
 impl Heap {
     /// Gives a tensor an address for life.
     pub(super) fn reserve_seat(&mut self, key: Key, spec: &Spec) -> Result<(), RuntimeError> {
-        if self.ground().arena().is_none() {
+        if !self.ground().on_host() {
             return Err(CudaError::Refused {
                 choice: "an address for life",
                 reason: "a tensor of a GPU has another one in each op; ask the op".into(),

@@ -24,9 +24,8 @@ const ROUNDS: u32 = 3;
 
 /// The disk alone: what a program like `dd` gets from it that does nothing else.
 ///
-/// What is written was made just before, as it is in any copy. A disk that is a program, as that of
-/// a virtual machine is, hands a buffer back with its lines in another core's cache, and the next
-/// store to them waits: with the same bytes again and again it has a rate that no new bytes have.
+/// What is written was made just before, as it is in any copy: on the disk of a virtual machine
+/// writes of the same bytes again and again were faster than writes of new ones.
 ///
 /// Its requests walk through as much memory as a copy does. A disk that is a program, as that of a
 /// virtual machine is, is faster with a few buffers that stay in a cache, and no copy of different

@@ -3,15 +3,15 @@
 
 use std::sync::atomic::Ordering;
 
-use cuda_model::Control;
 use lgm::planner::Methods;
 use lgm::profile::Link;
 use nix::errno::Errno;
 use vtensor::{Bytes, Kinds, Mode, TensorKind};
 
 use super::app::App;
+use super::gpu::{check, machine};
 use super::{config, unit};
-use crate::cuda::{Class, Device, Driver, Target};
+use crate::cuda::{Class, Device, Target};
 use crate::error::RuntimeError;
 use crate::failure::Direction;
 use crate::fault::Fault;
@@ -351,6 +351,15 @@ fn play(seed: u64, way: &Way, totals: &mut Totals) {
     assert!(app.runtime.usage().unwrap().arena_allocated.0 <= budget);
 }
 
+/// A copy that fails: out where `turn` is even, else in.
+fn failing_copy(seed: u64, turn: u64) -> Fault {
+    Fault {
+        direction: [Direction::Out, Direction::In][turn as usize % 2],
+        after_copies: seed % 29,
+        errno: Errno::EIO,
+    }
+}
+
 #[test]
 fn random_applications_see_their_own_bytes() {
     let mut totals = Totals::default();
@@ -384,13 +393,8 @@ fn random_applications_survive_a_failing_copy() {
     let mut totals = Totals::default();
     for seed in 0..SEEDS {
         println!("seed {seed}");
-        let fault = Fault {
-            direction: [Direction::Out, Direction::In][seed as usize % 2],
-            after_copies: seed % 29,
-            errno: Errno::EIO,
-        };
         let way = Way {
-            fault: Some(fault),
+            fault: Some(failing_copy(seed, seed)),
             fixing: seed % 4 == 3,
             ..Way::default()
         };
@@ -405,15 +409,10 @@ fn random_applications_run_ops_again() {
     let mut totals = Totals::default();
     for seed in 0..SEEDS / 2 {
         println!("seed {seed}");
-        let fault = Fault {
-            direction: [Direction::Out, Direction::In][seed as usize / 2 % 2],
-            after_copies: seed % 29,
-            errno: Errno::EIO,
-        };
         let way = Way {
             again: true,
             fixing: seed % 8 == 5,
-            fault: (seed % 4 == 3).then_some(fault),
+            fault: (seed % 4 == 3).then(|| failing_copy(seed, seed / 2)),
             failing: [0, 2, 0, 3, 0, 2][seed as usize % 6],
             gpu: None,
         };
@@ -427,22 +426,14 @@ fn random_applications_run_ops_again() {
 #[test]
 fn random_applications_on_a_gpu_see_their_own_bytes() {
     for profile in ["rtx-linux", "orin"] {
-        let control = Control::new(profile).unwrap();
-        control.granularity(system_page()).unwrap();
-        control.strict_events(true).unwrap();
-        let device = Device::open(&Driver::open(control.path()).unwrap(), 0).unwrap();
+        let (control, device) = machine(profile);
         let mut totals = Totals::default();
         for seed in 0..SEEDS / 2 {
             println!("{profile}, seed {seed}");
-            let fault = Fault {
-                direction: [Direction::Out, Direction::In][seed as usize / 2 % 2],
-                after_copies: seed % 29,
-                errno: Errno::EIO,
-            };
             let way = Way {
                 gpu: Some(device.clone()),
                 again: seed % 4 > 1,
-                fault: (seed % 8 == 7).then_some(fault),
+                fault: (seed % 8 == 7).then(|| failing_copy(seed, seed / 2)),
                 failing: [0, 2, 0][seed as usize % 3],
                 fixing: false,
             };
@@ -452,7 +443,6 @@ fn random_applications_on_a_gpu_see_their_own_bytes() {
         println!("{totals:?}");
         assert!(totals.frozen > SEEDS && totals.divergences > SEEDS / 4);
         assert!(totals.recomputed > 0 && totals.moved > 0);
-        drop(device);
-        assert_eq!(control.leaks(), Vec::<String>::new(), "{profile}");
+        check(&control, device);
     }
 }
