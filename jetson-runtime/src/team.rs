@@ -65,12 +65,19 @@ impl Team {
         Ok(team)
     }
 
-    /// Makes all shares of some work.
+    /// Makes all shares of some work. What is to be done `meanwhile` the owner does first, once
+    /// mates are called.
     ///
     /// # Panics
     /// If a mate has panicked at a share.
-    pub(crate) fn share(&mut self, shares: u32, work: &(dyn Fn(usize) + Sync)) {
+    pub(crate) fn share(
+        &mut self,
+        shares: u32,
+        meanwhile: impl FnOnce(),
+        work: &(dyn Fn(usize) + Sync),
+    ) {
         if shares <= 1 || self.threads.is_empty() {
+            meanwhile();
             (0..shares as usize).for_each(work);
             return;
         }
@@ -85,6 +92,7 @@ impl Team {
         for mate in post.mates.iter().take(shares as usize - 1) {
             wake_all([mate]);
         }
+        meanwhile();
         while let Some(after) = post.shares.take() {
             work((shares - 1 - after) as usize);
         }
@@ -158,7 +166,7 @@ mod tests {
             for shares in [0, 1, 2, 3, 64] {
                 for _ in 0..200 {
                     let made: Vec<AtomicU32> = (0..shares).map(|_| AtomicU32::new(0)).collect();
-                    team.share(shares, &|share| {
+                    team.share(shares, || (), &|share| {
                         made[share].fetch_add(1, Ordering::Relaxed);
                     });
                     let made = made.into_iter().map(AtomicU32::into_inner);
@@ -171,16 +179,36 @@ mod tests {
     #[test]
     fn a_mate_makes_a_share_while_the_owner_is_at_one() {
         let mut team = Team::new(1, "test").unwrap();
+        let came = Barrier::new(2);
+        // Two at a share at once.
+        team.share(2, || (), &|_| {
+            came.wait();
+        });
+    }
+
+    #[test]
+    fn a_mate_makes_a_share_while_the_owner_does_something_else() {
+        let mut team = Team::new(1, "test").unwrap();
         let owner = thread::current().id();
-        let came = AtomicBool::new(false);
-        team.share(2, &|_| {
-            let mate = thread::current().id() != owner;
-            came.fetch_or(mate, Ordering::Release);
-            // Until the mate has come: it was woken.
-            while !came.load(Ordering::Acquire) {
-                thread::yield_now();
+        let came = Barrier::new(2);
+        let meanwhile = || {
+            came.wait();
+        };
+        team.share(2, meanwhile, &|share| {
+            if thread::current().id() != owner && share == 0 {
+                came.wait();
             }
         });
+    }
+
+    #[test]
+    fn what_is_done_meanwhile_is_done_once_whoever_is_there() {
+        for (mates, shares) in [(0, 5), (1, 0), (1, 1), (1, 5)] {
+            let mut team = Team::new(mates, "test").unwrap();
+            let mut done = 0;
+            team.share(shares, || done += 1, &|_| ());
+            assert_eq!(done, 1, "{mates} mates, {shares} shares");
+        }
     }
 
     #[test]
@@ -191,7 +219,7 @@ mod tests {
             // One share each: nobody leaves it before the other is at one.
             let both = Barrier::new(2);
             let shared = panic::catch_unwind(panic::AssertUnwindSafe(|| {
-                team.share(2, &|_| {
+                team.share(2, || (), &|_| {
                     both.wait();
                     assert_ne!(thread::current().id() != owner, mate_panics);
                 });

@@ -175,7 +175,7 @@ impl Pipeline {
                 return Ok(());
             }
             // SAFETY: the caller vouches for this copy, whoever announced others for them.
-            if !self.start_some() && !unsafe { self.seal_or_open_some() } {
+            if !unsafe { self.go_on() } {
                 let ended = self.disk.finish();
                 self.end(ended);
             }
@@ -217,19 +217,36 @@ impl Pipeline {
         (copy, (copy.bytes - part.before).min(bytes_max))
     }
 
-    /// Starts a request, if one may start: what is sealed goes out first.
-    fn start_some(&mut self) -> bool {
-        if self.flying == self.disk.room() {
+    /// Starts a request, and meanwhile opens a part that was read or seals one: what there is to
+    /// be done. Answers whether there was anything.
+    ///
+    /// # Safety
+    /// As for all copies under way.
+    unsafe fn go_on(&mut self) -> bool {
+        let request = self.next_request();
+        if let Some((index, part)) = self.next_work() {
+            // SAFETY: the caller's promise is passed on.
+            unsafe { self.seal_or_open(index, part, request) };
+        } else if let Some(request) = request {
+            // SAFETY: the buffer has so many bytes; it is busy until the request has ended.
+            unsafe { self.disk.start(request) };
+        } else {
             return false;
+        }
+        true
+    }
+
+    /// The next request, if one may start: what is sealed goes out first.
+    fn next_request(&mut self) -> Option<Request> {
+        if self.flying == self.disk.room() {
+            return None;
         }
         let sealed = self.earliest(|work| match work {
             Work::Sealed(part) => Some(part),
             _ => None,
         });
         let wanted = || Some((self.free()?, self.next_part(false)?));
-        let Some((index, part)) = sealed.or_else(wanted) else {
-            return false;
-        };
+        let (index, part) = sealed.or_else(wanted)?;
         let (copy, bytes) = self.of(part);
         if !copy.write {
             self.progress(part).begun += bytes;
@@ -237,44 +254,51 @@ impl Pipeline {
         self.work[index] = Work::Flying(part);
         self.flying += 1;
         let blocks = self.blocks.of(index, memory_of(copy, part), bytes);
-        let request = Request {
+        Some(Request {
             write: copy.write,
             buffer: index,
             start: blocks.cast(),
             bytes: blocks.len(),
             offset: copy.slot + part.before as u64,
-        };
-        // SAFETY: the buffer has so many bytes; it is busy until the request has ended.
-        unsafe { self.disk.start(request) };
-        true
+        })
     }
 
-    /// Opens a part that was read, or seals one, if there is one.
-    ///
-    /// # Safety
-    /// As for all copies under way.
-    unsafe fn seal_or_open_some(&mut self) -> bool {
+    /// A part that was read, to be opened; or one to be sealed, and a buffer for it.
+    fn next_work(&self) -> Option<(usize, Part)> {
         let read = self.earliest(|work| match work {
             Work::Read(part) => Some(part),
             _ => None,
         });
         let unsealed = || Some((self.free()?, self.next_part(true)?));
-        let Some((index, part)) = read.or_else(unsealed) else {
-            return false;
-        };
+        read.or_else(unsealed)
+    }
+
+    /// Opens or seals a part, and starts a request meanwhile: the time that the kernel takes for it
+    /// is time in which others work.
+    ///
+    /// # Safety
+    /// As for all copies under way.
+    unsafe fn seal_or_open(&mut self, index: usize, part: Part, request: Option<Request>) {
         let (copy, bytes) = self.of(part);
         let memory = memory_of(copy, part);
         let buffer = self.blocks.of(index, memory, bytes);
         let block = (copy.slot + part.before as u64) / BLOCK_BYTES as u64;
+        let meanwhile = || {
+            if let Some(request) = request {
+                // SAFETY: another buffer, which has so many bytes; it is busy until the request has
+                // ended.
+                unsafe { self.disk.start(request) };
+            }
+        };
         if copy.write {
             // SAFETY: the caller vouches for the source; the buffer has its blocks.
-            unsafe { self.sealer.seal(block, memory, bytes, buffer) };
+            unsafe { (self.sealer).seal(block, memory, bytes, buffer, meanwhile) };
             self.work[index] = Work::Sealed(part);
             self.progress(part).begun += bytes;
-            return true;
+            return;
         }
         // SAFETY: the caller vouches for the target; the buffer has its blocks.
-        let opened = unsafe { self.sealer.open(block, buffer, memory, bytes) };
+        let opened = unsafe { (self.sealer).open(block, buffer, memory, bytes, meanwhile) };
         self.work[index] = Work::Free;
         self.note(
             part,
@@ -284,7 +308,6 @@ impl Pipeline {
                 offset: (part.before + damaged.0 * BLOCK_BYTES) as u64,
             }),
         );
-        true
     }
 
     /// Takes the end of a request in.

@@ -21,6 +21,7 @@ use super::file::{SpillFile, what_limits};
 use super::options::{REQUEST_BYTES, SEALERS_MAX, StorageOptions, Tuning};
 use super::pipeline::BlockCopy;
 use super::raw::{Raw, cpu_time, seal_rates};
+use super::sealer::Sealer;
 use super::seals::Seals;
 use crate::error::RuntimeError;
 
@@ -119,7 +120,8 @@ pub fn probe(
     for slot in (0..FILE_BYTES).step_by(COPY_BYTES) {
         copies.copy(true, slot, COPY_BYTES)?;
     }
-    let seal_bps = seal_rates(&seals, options.request());
+    let alone = Sealer::new(&seals, 0).map_err(RuntimeError::system("seal without threads"));
+    let seal_bps = seal_rates(&mut alone?, options.request());
     let sealers = match options.sealers {
         Some(threads) => threads,
         None => {

@@ -14,7 +14,7 @@ use super::disk::{Disk, Request};
 use super::file::SpillFile;
 use super::open::open;
 use super::options::{IoPath, StorageOptions};
-use super::seals::Seals;
+use super::sealer::Sealer;
 use crate::error::RuntimeError;
 
 /// Bytes that are sealed at once, more than any core's own cache.
@@ -109,8 +109,8 @@ impl Raw {
     }
 }
 
-/// Bytes per second that one core copies and seals, and opens and copies.
-pub(super) fn seal_rates(seals: &Seals, request: usize) -> [f64; 2] {
+/// Bytes per second that a sealer copies and seals, and opens and copies; of this thread's time.
+pub(super) fn seal_rates(sealer: &mut Sealer, request: usize) -> [f64; 2] {
     let request = request.min(SEALED_BYTES);
     let mut plain = vec![0x5a_u8; SEALED_BYTES];
     let mut sealed = vec![0_u8; SEALED_BYTES];
@@ -124,13 +124,14 @@ pub(super) fn seal_rates(seals: &Seals, request: usize) -> [f64; 2] {
                 .zip(sealed.chunks_exact_mut(request));
             for (part, (plain, sealed)) in parts.enumerate() {
                 let first = (part * blocks) as u64;
-                let bytes = NonNull::from(plain).cast();
+                let plain = NonNull::from(plain).cast();
+                let sealed = NonNull::from(sealed);
                 if write {
-                    // SAFETY: the source is a borrowed buffer, as long as the other.
-                    unsafe { seals.copy_in(first, bytes, request, sealed) };
+                    // SAFETY: both are borrowed, and one is as long as the other.
+                    unsafe { sealer.seal(first, plain, request, sealed, || ()) };
                 } else {
-                    // SAFETY: as above, for the target.
-                    let opened = unsafe { seals.copy_out(first, sealed, bytes, request) };
+                    // SAFETY: as above.
+                    let opened = unsafe { sealer.open(first, sealed, plain, request, || ()) };
                     opened.expect("what was sealed just now is intact");
                 }
             }

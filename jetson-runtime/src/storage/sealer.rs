@@ -16,8 +16,9 @@ use super::BLOCK_BYTES;
 use super::seals::{Damaged, Seals};
 use crate::team::Team;
 
-/// What a thread takes at a time: so much work that taking it costs nothing beside, and so little
-/// that whoever makes the last share is not long waited for. Tests are small.
+/// What a thread takes at a time: copied and sealed, or opened and copied. So much work that taking
+/// it costs nothing beside, and so little that whoever makes the last share is not long waited for
+/// and a core's second cache has it from the first step to the second. Tests are small.
 const SHARE_BYTES: usize = if cfg!(test) { 8 << 10 } else { 64 << 10 };
 
 const _: () = assert!(SHARE_BYTES.is_multiple_of(BLOCK_BYTES));
@@ -97,7 +98,8 @@ impl Sealer {
     }
 
     /// Copies `bytes` bytes into a buffer, with zeroes after them, and seals it as block `first`
-    /// and those after it.
+    /// and those after it. What is to be done `meanwhile` is done at once, by the caller's thread:
+    /// others begin to seal.
     ///
     /// # Safety
     /// As [`Seals::copy_in`], and the buffer is the caller's.
@@ -107,6 +109,7 @@ impl Sealer {
         memory: NonNull<u8>,
         bytes: usize,
         buffer: NonNull<[u8]>,
+        meanwhile: impl FnOnce(),
     ) {
         let part = Part {
             first,
@@ -114,7 +117,7 @@ impl Sealer {
             bytes,
             buffer,
         };
-        self.team.share(part.shares(), &|share| {
+        self.team.share(part.shares(), meanwhile, &|share| {
             // SAFETY: the caller vouches for the part; a team makes each share once.
             let share = unsafe { part.share(share) };
             let Share { first, memory, .. } = share;
@@ -124,7 +127,8 @@ impl Sealer {
     }
 
     /// Opens a buffer that holds block `first` and those after it, in place, and copies `bytes`
-    /// bytes of it out. What lies around a damaged block may have been copied.
+    /// bytes of it out; `meanwhile` as above. What lies around a damaged block may have been
+    /// copied.
     ///
     /// # Safety
     /// As [`Seals::copy_out`], and the buffer is the caller's.
@@ -134,6 +138,7 @@ impl Sealer {
         buffer: NonNull<[u8]>,
         memory: NonNull<u8>,
         bytes: usize,
+        meanwhile: impl FnOnce(),
     ) -> Result<(), Damaged> {
         let part = Part {
             first,
@@ -142,7 +147,7 @@ impl Sealer {
             buffer,
         };
         let damaged = AtomicUsize::new(usize::MAX);
-        self.team.share(part.shares(), &|share| {
+        self.team.share(part.shares(), meanwhile, &|share| {
             // SAFETY: the caller vouches for the part; a team makes each share once.
             let share = unsafe { part.share(share) };
             let Share { first, memory, .. } = share;

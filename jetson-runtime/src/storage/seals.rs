@@ -29,8 +29,6 @@ use crate::scale::to_usize;
 /// Words of a row: the counter of the write, or 0; then tag or checksum.
 const ROW_WORDS: usize = 3;
 const ROW_BYTES: usize = ROW_WORDS * size_of::<u64>();
-/// What is copied and sealed, or opened and copied, at a time: the first cache of a core has it.
-const STRETCH_BYTES: usize = 2 * BLOCK_BYTES;
 
 enum Method {
     Encrypt(Vault<LessSafeKey>),
@@ -131,7 +129,7 @@ impl Seals {
     }
 
     /// Copies `bytes` bytes into a buffer, with zeroes after them, and seals it as block `first`
-    /// and those after it: a few at a time, which stay in the first cache of a core meanwhile.
+    /// and those after it. A buffer that a core's cache holds is sealed there.
     ///
     /// # Safety
     /// `source` is readable for `bytes` bytes and is the buffer or lies elsewhere, and nobody
@@ -143,22 +141,17 @@ impl Seals {
         bytes: usize,
         buffer: &mut [u8],
     ) {
-        for (at, stretch) in buffer.chunks_mut(STRETCH_BYTES).enumerate() {
-            let before = at * STRETCH_BYTES;
-            let part = stretch.len().min(bytes - before);
-            // SAFETY: `before` is below `bytes`: the buffer ends with the block of the last byte.
-            let from = unsafe { source.add(before) };
-            if from.as_ptr() != stretch.as_mut_ptr() {
-                // SAFETY: the caller vouches for the source; the stretch is as long, elsewhere.
-                unsafe { ptr::copy_nonoverlapping(from.as_ptr(), stretch.as_mut_ptr(), part) };
-            }
-            stretch[part..].fill(0);
-            self.seal(first + (before / BLOCK_BYTES) as u64, stretch);
+        let (whole, rest) = buffer.split_at_mut(bytes);
+        if source.as_ptr() != whole.as_mut_ptr() {
+            // SAFETY: the caller vouches for the source; the buffer is as long, elsewhere.
+            unsafe { ptr::copy_nonoverlapping(source.as_ptr(), whole.as_mut_ptr(), bytes) };
         }
+        rest.fill(0);
+        self.seal(first, buffer);
     }
 
     /// Opens a buffer that holds block `first` and those after it, in place, and copies `bytes`
-    /// bytes of it out, up to a damaged block.
+    /// bytes of it out, if no block is damaged.
     ///
     /// # Safety
     /// `target` is writable for `bytes` bytes and is the buffer or lies elsewhere, and nobody uses
@@ -170,18 +163,11 @@ impl Seals {
         target: NonNull<u8>,
         bytes: usize,
     ) -> Result<(), Damaged> {
-        for (at, stretch) in buffer.chunks_mut(STRETCH_BYTES).enumerate() {
-            let before = at * STRETCH_BYTES;
-            let blocks = before / BLOCK_BYTES;
-            let intact = self.open(first + blocks as u64, stretch);
-            intact.map_err(|damaged| Damaged(blocks + damaged.0))?;
-            let part = stretch.len().min(bytes - before);
-            // SAFETY: `before` is below `bytes`: the buffer ends with the block of the last byte.
-            let to = unsafe { target.add(before) };
-            if to.as_ptr() != stretch.as_mut_ptr() {
-                // SAFETY: the caller vouches for the target; what was opened is as long, elsewhere.
-                unsafe { ptr::copy_nonoverlapping(stretch.as_ptr(), to.as_ptr(), part) };
-            }
+        self.open(first, buffer)?;
+        let opened = &buffer[..bytes];
+        if target.as_ptr().cast_const() != opened.as_ptr() {
+            // SAFETY: the caller vouches for the target; what was opened is as long, elsewhere.
+            unsafe { ptr::copy_nonoverlapping(opened.as_ptr(), target.as_ptr(), bytes) };
         }
         Ok(())
     }
