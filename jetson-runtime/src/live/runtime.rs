@@ -290,14 +290,21 @@ impl Runtime {
     ///
     /// # Errors
     /// Inside an iteration; if the file is not a program or is damaged, or does not fit the tensors
-    /// that exist. Whether it fits the budget shows when it is frozen.
+    /// that exist, or has addresses for life and ops are on a GPU. Whether it fits the budget shows
+    /// when it is frozen.
     pub fn load_plan(&mut self, key: ProgramKey, file: &[u8]) -> Result<(), RuntimeError> {
         self.place.at_rest("load_plan")?;
         self.holdings.keep_waiting()?;
-        let loaded = program_file::decode(file, &self.holdings.registry, &|key| {
-            self.holdings.heap.is_pinned(key)
-        })
-        .map_err(|reason| RuntimeError::NotLoaded { key: key.0, reason })?;
+        let refused = |reason| RuntimeError::NotLoaded { key: key.0, reason };
+        let Holdings { heap, registry, .. } = &self.holdings;
+        let loaded = program_file::decode(file, registry, &|key| heap.is_pinned(key));
+        let loaded = loaded.map_err(refused)?;
+        let fixed = loaded.score.created().find(|spec| spec.fixed);
+        if let Some(spec) = fixed.filter(|_| !heap.ground().on_host()) {
+            return Err(refused(format!(
+                "its tensor {spec} keeps one address; on a GPU it would have another one in each op"
+            )));
+        }
         let at = self.holdings.track(key);
         if self.holdings.active == Some(at) {
             self.holdings.vacate()?;

@@ -129,6 +129,14 @@ impl Score {
         })
     }
 
+    /// What it creates, in order.
+    pub(super) fn created(&self) -> impl Iterator<Item = &Spec> {
+        self.events.iter().filter_map(|event| match event {
+            Event::Create(spec) => Some(spec),
+            Event::Destroy(_) | Event::Op(_) => None,
+        })
+    }
+
     /// The persistent tensors that its ops use, each once, in the order of their first use.
     pub(super) fn persistent(&self) -> Vec<Key> {
         let accesses = self.ops().flat_map(|op| &op.accesses);

@@ -17,7 +17,6 @@ use super::holdings::Holdings;
 use super::planning::{self, Wish};
 use super::program::{self, Program};
 use super::recovery::Recovery;
-use super::score::Event;
 use super::seats::{Seat, Seats};
 use super::tensor::{Key, ProgramKey};
 use super::transcript::Transcript;
@@ -309,11 +308,8 @@ impl Holdings {
             }
         }
         // A program that was loaded has recorded none; and one that no op uses is in no plan.
-        let created = track.score.events.iter().filter_map(|event| match event {
-            Event::Create(spec) => Some(spec),
-            _ => None,
-        });
-        for (number, spec) in (0..).zip(created).filter(|(_, spec)| spec.fixed) {
+        let created = (0..).zip(track.score.created());
+        for (number, spec) in created.filter(|(_, spec)| spec.fixed) {
             let key = Key::transient(number);
             if seats.get(key).is_none() {
                 let seat = match track.seats.get(key) {

@@ -75,6 +75,29 @@ fn epochs_on_a_gpu_are_those_of_the_host() {
 }
 
 #[test]
+fn a_program_with_an_address_of_the_host_is_not_loaded_on_a_gpu() {
+    let mut app = app(config(160 * unit()));
+    app.fixing = true;
+    for _ in 0..3 {
+        app.iteration(TRAIN, |app| step(app, 2));
+    }
+    let saved = app.runtime.save_plan(TRAIN).unwrap();
+    let (control, device) = machine("rtx-linux");
+    let mut app = super::app(on(&device, config(160 * unit())));
+    let error = app.runtime.load_plan(TRAIN, &saved).unwrap_err();
+    assert!(error.to_string().contains("keeps one address"), "{error}");
+    app.iteration(TRAIN, |app| step(app, 2));
+    assert_eq!(
+        app.runtime.stats().recorded_iterations,
+        1,
+        "nothing is loaded"
+    );
+    app.read_all();
+    drop(app);
+    check(&control, device);
+}
+
+#[test]
 fn what_a_gpu_cannot_have_is_refused_with_the_reason() {
     let refused = |config: Config, wanted: &str| match Runtime::new(config) {
         Err(error) => assert!(error.to_string().contains(wanted), "{error}"),
