@@ -179,7 +179,8 @@ impl Content {
             let part = &mut buffer[cut.buffer..cut.buffer + cut.bytes];
             if let Some(spot) = cut.spots(segment).next() {
                 // SAFETY: the caller vouches for the segment, in which the cut lies.
-                unsafe { memory.load(tensor, spot, part) }?;
+                unsafe { memory.load(tensor, spot, part) }
+                    .map_err(|error| behind(error, cut.start(segment)))?;
             }
         }
         Ok(())
@@ -202,7 +203,8 @@ impl Content {
             let part = &buffer[cut.buffer..cut.buffer + cut.bytes];
             for spot in cut.spots(segment) {
                 // SAFETY: the caller vouches for the segment, in which the cut lies.
-                unsafe { memory.store(tensor, spot, part) }?;
+                unsafe { memory.store(tensor, spot, part) }
+                    .map_err(|error| behind(error, cut.start(segment)))?;
             }
         }
         Ok(())
@@ -229,6 +231,11 @@ impl Cut {
         }
     }
 
+    /// Bytes of the tensor before it.
+    const fn start(&self, segment: &Segment) -> u64 {
+        segment.start + self.skip as u64
+    }
+
     /// Where its first byte is: on the device, in the spill tier, or both.
     fn spots(&self, segment: &Segment) -> impl Iterator<Item = Spot> {
         let skip = self.skip;
@@ -238,5 +245,21 @@ impl Cut {
         });
         let slot = segment.slot.map(|slot| Spot::Slot(slot + skip as u64));
         device.into_iter().chain(slot)
+    }
+}
+
+/// An error of the tier about a part of a tensor, `before` bytes from its start.
+fn behind(error: RuntimeError, before: u64) -> RuntimeError {
+    match error {
+        RuntimeError::Tier {
+            tensor,
+            offset,
+            errno,
+        } => RuntimeError::Tier {
+            tensor,
+            offset: before + offset,
+            errno,
+        },
+        other => other,
     }
 }

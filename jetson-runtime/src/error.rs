@@ -374,10 +374,12 @@ pub enum RuntimeError {
     #[error(transparent)]
     Cuda(#[from] CudaError),
     /// The spill tier failed while the application read or wrote a tensor.
-    #[error("the spill tier failed at tensor {tensor}: {}", said(*errno))]
+    #[error("the spill tier failed at byte {offset} of tensor {tensor}: {}", said(*errno))]
     Tier {
         /// The tensor.
         tensor: TensorId,
+        /// Where what failed begins in it, in bytes.
+        offset: u64,
         /// What the system said.
         errno: Errno,
     },

@@ -7,6 +7,7 @@ use vtensor::{Place, TensorId};
 
 use crate::error::RuntimeError;
 use crate::spill::Tier;
+use crate::storage::TransferError;
 
 /// Bytes of a tensor that have a place together, in executed sizes.
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +66,7 @@ impl AtRest for Tier {
             Spot::Slot(slot) => {
                 let target = NonNull::from(to).cast();
                 // SAFETY: the target is a borrowed buffer; the caller vouches for the slot.
-                unsafe { self.read(slot, target, bytes) }
-                    .map_err(|errno| RuntimeError::Tier { tensor, errno })?;
+                unsafe { self.read(slot, target, bytes) }.map_err(|error| failed(tensor, error))?;
             }
         }
         Ok(())
@@ -83,9 +83,18 @@ impl AtRest for Tier {
                 let source = NonNull::from(from).cast();
                 // SAFETY: the source is a borrowed buffer; the caller vouches for the slot.
                 unsafe { self.write(slot, source, bytes) }
-                    .map_err(|errno| RuntimeError::Tier { tensor, errno })?;
+                    .map_err(|error| failed(tensor, error))?;
             }
         }
         Ok(())
+    }
+}
+
+/// The error of a copy of bytes of a tensor, with the place among them.
+const fn failed(tensor: TensorId, error: TransferError) -> RuntimeError {
+    RuntimeError::Tier {
+        tensor,
+        offset: error.offset,
+        errno: error.errno,
     }
 }

@@ -94,7 +94,7 @@ impl Storage {
     fn at_rest(
         &self,
         work: impl FnOnce(&mut Channel) -> Result<(), TransferError>,
-    ) -> Result<(), Errno> {
+    ) -> Result<(), TransferError> {
         let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         if rest.is_none() {
             let options = StorageOptions {
@@ -103,10 +103,14 @@ impl Storage {
                 ..self.options
             };
             let channel = Channel::new(&self.file, &self.seals, &options);
-            *rest = Some(Box::new(channel.map_err(|_| Errno::ENOMEM)?));
+            *rest = Some(Box::new(channel.map_err(|error| match error {
+                RuntimeError::System { errno, .. } => errno,
+                // What it demands is memory.
+                _ => Errno::ENOMEM,
+            })?));
         }
         let channel = rest.as_mut().expect("it was just made");
-        work(channel).map_err(|error| error.errno)
+        work(channel)
     }
 }
 
@@ -216,14 +220,14 @@ impl Tier {
         slot: u64,
         source: NonNull<u8>,
         bytes: usize,
-    ) -> Result<(), Errno> {
+    ) -> Result<(), TransferError> {
         match self {
             Self::File(storage) => storage.at_rest(|channel| {
                 // SAFETY: the caller's promise is passed on.
                 unsafe { channel.patch(slot, source, bytes) }
             }),
             // SAFETY: the caller's promise is passed on.
-            simple => unsafe { simple.copy_in(slot, source, bytes) },
+            simple => Ok(unsafe { simple.copy_in(slot, source, bytes) }?),
         }
     }
 
@@ -237,14 +241,14 @@ impl Tier {
         slot: u64,
         target: NonNull<u8>,
         bytes: usize,
-    ) -> Result<(), Errno> {
+    ) -> Result<(), TransferError> {
         match self {
             Self::File(storage) => storage.at_rest(|channel| {
                 // SAFETY: the caller's promise is passed on.
                 unsafe { channel.peek(slot, target, bytes) }
             }),
             // SAFETY: the caller's promise is passed on.
-            simple => unsafe { simple.copy_out(slot, target, bytes) },
+            simple => Ok(unsafe { simple.copy_out(slot, target, bytes) }?),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::error::RuntimeError;
 use crate::failure::Direction;
 use crate::private::PrivateBuffer;
 use crate::scale::to_usize;
+use crate::storage::TransferError;
 
 /// What the spill tier says of a block that does not hold what was written.
 pub(super) const DAMAGED: Errno = Errno::EBADMSG;
@@ -46,7 +47,7 @@ impl Heap {
                 let (target, bytes) = (NonNull::from(&mut *buffer).cast(), buffer.len());
                 // SAFETY: the target is a borrowed buffer; slots change under `&mut self` only.
                 unsafe { self.garage.tier().read(slot + offset, target, bytes) }
-                    .map_err(|errno| self.unreadable(key, offset, bytes, errno))?;
+                    .map_err(|error| self.unreadable(key, offset, bytes, error))?;
             }
             (None, None) => unreachable!("a written content is somewhere"),
         }
@@ -101,8 +102,8 @@ impl Heap {
         let (source, bytes) = (NonNull::from(buffer).cast(), buffer.len());
         // SAFETY: the source is a borrowed buffer; slots change under `&mut self` only.
         let written = unsafe { self.garage.tier().write(slot + offset, source, bytes) };
-        written.map_err(|errno| {
-            let error = spilling(&self.items[&key], Direction::Out)(errno);
+        written.map_err(|error| {
+            let error = spilling(&self.items[&key], Direction::Out)(error);
             self.lose_blocks(key, offset, offset + bytes as u64);
             error
         })
@@ -126,16 +127,16 @@ impl Heap {
         }
         let bytes = item.bytes;
         let slot = self.garage.take(bytes)?;
-        if zeroed && let Err(errno) = self.zero(slot, bytes) {
+        if zeroed && let Err(error) = self.zero(slot, bytes) {
             self.garage.give(slot);
-            return Err(spilling(&self.items[&key], Direction::Out)(errno));
+            return Err(spilling(&self.items[&key], Direction::Out)(error));
         }
         self.item(key).slot = Some(slot);
         Ok(())
     }
 
     /// Fills a slot with zeroes.
-    fn zero(&self, slot: u64, bytes: u64) -> Result<(), Errno> {
+    fn zero(&self, slot: u64, bytes: u64) -> Result<(), TransferError> {
         let zeroes = vec![0; to_usize(bytes.min(ZEROES_BYTES))];
         let mut done = 0;
         while done < bytes {
@@ -155,16 +156,16 @@ impl Heap {
         key: Key,
         offset: u64,
         bytes: usize,
-        errno: Errno,
+        error: TransferError,
     ) -> RuntimeError {
-        if errno == DAMAGED {
+        if error.errno == DAMAGED {
             self.find_damage(key);
             let lost = self.items[&key].check_range(offset, offset + bytes as u64);
             if let Err(error) = lost {
                 return error;
             }
         }
-        spilling(&self.items[&key], Direction::In)(errno)
+        spilling(&self.items[&key], Direction::In)(error)
     }
 
     /// Looks for blocks of a slot that do not hold what was written.
@@ -183,7 +184,7 @@ impl Heap {
             let tier = self.garage.tier();
             // SAFETY: the target is a local buffer; slots change under `&mut self` only.
             let read = unsafe { tier.read(slot + at, target, length) };
-            if read == Err(DAMAGED) {
+            if read.is_err_and(|error| error.errno == DAMAGED) {
                 // A part of it may be written again: then there is nothing else to be kept. If its
                 // space cannot be taken back, that write says so.
                 let _ = tier

@@ -26,6 +26,7 @@ use crate::failure::{Direction, short_name};
 use crate::ground::Ground;
 use crate::scale::to_usize;
 use crate::stats::elapsed_ns;
+use crate::storage::TransferError;
 
 /// An arena without a budget claims memory in steps of this size.
 pub(super) const CLAIM_BYTES: u64 = 1 << 20;
@@ -449,9 +450,9 @@ impl Heap {
         copied.map_err(|error| match direction {
             Direction::In => {
                 let all = to_usize(self.items[&key].asked);
-                self.unreadable(key, 0, all, error.errno)
+                self.unreadable(key, 0, all, error)
             }
-            Direction::Out => spilling(&self.items[&key], direction)(error.errno),
+            Direction::Out => spilling(&self.items[&key], direction)(error),
         })?;
         self.moved.bytes[direction.index()] += bytes as u64;
         self.moved.ns = self.moved.ns.saturating_add(elapsed_ns(start));
@@ -463,12 +464,12 @@ impl Heap {
 pub(super) fn spilling(
     item: &Item,
     direction: Direction,
-) -> impl Fn(nix::errno::Errno) -> RuntimeError {
+) -> impl Fn(TransferError) -> RuntimeError {
     let (name, bytes) = (short_name(&item.name), Bytes(item.bytes));
-    move |errno| RuntimeError::Spilling {
+    move |error| RuntimeError::Spilling {
         direction,
         name: name.clone(),
         bytes,
-        errno,
+        errno: error.errno,
     }
 }

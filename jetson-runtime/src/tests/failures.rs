@@ -1,12 +1,14 @@
 //! Failed copies, programs that are given up, and drops in every state: a clear end, never a hang.
 
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use vtensor::{Bytes, Mode, OpIndex, StepIndex};
 
 use super::model::Model;
-use super::{freeze, in_time, plans};
-use crate::{Direction, Errno, Fault, Frozen, Options, RuntimeError, Throttle};
+use super::{disk, freeze, in_time, plans};
+use crate::{Direction, Errno, Fault, Frozen, Options, RuntimeError, Spill, Throttle};
 
 /// A link of so many nanoseconds a copy.
 const fn slow(latency_ns: u64) -> Option<Throttle> {
@@ -161,6 +163,54 @@ fn a_program_can_be_given_up_at_rest() {
             }
         }
     });
+}
+
+#[test]
+fn damage_that_is_found_at_rest_is_named_with_its_place() {
+    let folder = disk().join(format!("damage-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let plan = plans::rotation(plans::page(), 6, 2);
+    let options = Options {
+        spill: Spill::File(folder.clone()),
+        ..Options::default()
+    };
+    let mut frozen = freeze(&plan, &options).unwrap();
+    let files = fs::read_dir("/proc/self/fd").unwrap();
+    let mut files = files.map(|file| file.unwrap().path());
+    let spill = files.find(|file| fs::read_link(file).is_ok_and(|to| to.starts_with(&folder)));
+    let spill = File::options()
+        .read(true)
+        .write(true)
+        .open(spill.unwrap())
+        .unwrap();
+    let mut found = 0;
+    for home in &plan.program.homes {
+        let (None, Some(slot)) = (home.place, home.slot) else {
+            continue;
+        };
+        let tensor = plan.skeleton.tensor(home.tensor).bytes.0;
+        let pieces = plan.program.pieces(Bytes(tensor));
+        // In the last block.
+        let before = (pieces.bytes(home.pieces).unwrap().0 - 1) / 4096 * 4096;
+        let damaged = pieces.offset(home.pieces).0 + before;
+        let mut byte = [0];
+        spill.read_exact_at(&mut byte, slot + before).unwrap();
+        spill.write_all_at(&[byte[0] ^ 1], slot + before).unwrap();
+        let mut all = vec![0; tensor as usize];
+        let error = frozen.read(home.tensor, 0, &mut all).unwrap_err();
+        let RuntimeError::Tier { tensor, offset, .. } = error else {
+            panic!("{error}");
+        };
+        assert_eq!((tensor, offset), (home.tensor, damaged), "where it is");
+        spill.write_all_at(&byte, slot + before).unwrap();
+        frozen.read(home.tensor, 0, &mut all).unwrap();
+        found += usize::from(damaged > 0);
+    }
+    assert!(
+        found > 0,
+        "some damage is behind the beginning of its tensor"
+    );
+    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
