@@ -220,6 +220,46 @@ fn an_old_file_system_does_too() {
 }
 
 #[test]
+fn an_overlay_on_memory_is_memory() {
+    let base = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let base = base.join(format!("overlay, on {}", std::process::id()));
+    let _ = fs::remove_dir_all(&base);
+    let [memory, disk, over] = ["memory", "disk", "over"].map(|name| base.join(name));
+    for folder in [&memory, &disk, &over] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    if !run("mount", &["-t", "tmpfs", "none", memory.to_str().unwrap()]) {
+        println!("SKIPPED: mounting needs root");
+        return;
+    }
+    let mut tried = Vec::new();
+    for layers in [&memory, &disk] {
+        let folders = ["lower", "upper", "work"].map(|name| layers.join(name));
+        folders
+            .iter()
+            .for_each(|folder| fs::create_dir_all(folder).unwrap());
+        let [lower, upper, work] = folders.map(|path| path.to_str().unwrap().replace(',', "\\,"));
+        let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+        let over = over.to_str().unwrap();
+        if run("mount", &["-t", "overlay", "none", "-o", &options, over]) {
+            tried.push(App::new(Path::new(over), Integrity::Encrypt).err());
+            run("umount", &[over]);
+        }
+    }
+    run("umount", &[memory.to_str().unwrap()]);
+    fs::remove_dir_all(&base).unwrap();
+    let [in_memory, on_disk] = &tried[..] else {
+        println!("SKIPPED: there are no overlays here");
+        return;
+    };
+    assert!(matches!(
+        in_memory,
+        Some(RuntimeError::SpillInMemory { .. })
+    ));
+    assert!(on_disk.is_none(), "{on_disk:?}");
+}
+
+#[test]
 fn a_limit_on_the_size_of_files_is_an_error_and_no_signal() {
     let directory = env!("CARGO_TARGET_TMPDIR");
     if env::var_os(LIMITED).is_some() {

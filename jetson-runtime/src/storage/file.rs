@@ -13,12 +13,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::libc;
-use nix::sys::statfs::{FsType, TMPFS_MAGIC, fstatfs};
+use nix::sys::statfs::fstatfs;
 use nix::sys::statvfs::fstatvfs;
 use vtensor::Bytes;
 
 use super::BLOCK_BYTES;
 use super::buffers::Buffers;
+use super::medium::is_memory;
 use crate::error::RuntimeError;
 use crate::memory;
 use crate::scale::to_usize;
@@ -28,8 +29,6 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 const INTERRUPTIONS_MAX: u32 = 1000;
 /// Space is taken in parts of this size where it has to be written for that.
 const FILL_BYTES: usize = 1 << 20;
-/// Magic number of ramfs, which `nix` does not name.
-const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
 
 /// An unlinked file of a fixed size.
 #[derive(Debug)]
@@ -81,7 +80,7 @@ impl SpillFile {
         let flags = if direct { libc::O_DIRECT } else { 0 };
         let file = unlinked_file(directory, flags).map_err(refuse)?;
         let kind = fstatfs(&file).map_err(refuse)?.filesystem_type();
-        if is_memory(kind) && !memory_backed {
+        if !memory_backed && is_memory(kind, directory) {
             return Err(RuntimeError::SpillInMemory {
                 directory: directory.into(),
             });
@@ -207,14 +206,11 @@ pub(crate) fn what_limits(file: &SpillFile) -> Vec<&'static str> {
     if !file.direct {
         limits.push("the file system refuses direct I/O: requests go through the page cache");
     }
-    if fstatfs(&file.file).is_ok_and(|fs| is_memory(fs.filesystem_type())) {
-        limits.push("the file system is in memory");
+    let kind = fstatfs(&file.file).map(|fs| fs.filesystem_type());
+    if kind.is_ok_and(|kind| is_memory(kind, &file.directory)) {
+        limits.push("the files are in memory");
     }
     limits
-}
-
-fn is_memory(kind: FsType) -> bool {
-    kind == TMPFS_MAGIC || kind == RAMFS_MAGIC
 }
 
 /// Whether requests of blocks may go around the page cache: the sectors of some disks are larger,
@@ -346,13 +342,13 @@ mod tests {
     #[test]
     fn a_directory_in_memory_is_refused_unless_it_is_wanted() {
         let shm = Path::new("/dev/shm");
-        if !nix::sys::statfs::statfs(shm).is_ok_and(|fs| is_memory(fs.filesystem_type())) {
+        if !nix::sys::statfs::statfs(shm).is_ok_and(|fs| is_memory(fs.filesystem_type(), shm)) {
             println!("SKIPPED: /dev/shm is not in memory here");
             return;
         }
         let refused = SpillFile::new(shm, 4096, false).unwrap_err();
         assert!(refused.to_string().contains("are in memory"), "{refused}");
         let file = SpillFile::new(shm, 4096, true).unwrap();
-        assert!(what_limits(&file).contains(&"the file system is in memory"));
+        assert!(what_limits(&file).contains(&"the files are in memory"));
     }
 }

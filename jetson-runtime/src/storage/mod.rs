@@ -34,6 +34,7 @@ mod buffers;
 mod channel;
 mod disk;
 mod file;
+mod medium;
 mod open;
 mod options;
 mod pipeline;
