@@ -106,11 +106,14 @@ mod tests {
 
     #[test]
     fn an_upper_layer_is_found_by_the_number_of_its_overlay() {
-        let mounts = b"27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard\n\
-            40 27 0:40 / /a\\040b rw shared:1 - overlay none rw,lowerdir=/l,upperdir=/x,workdir=/w\n\
-            41 27 0:41 / /var rw - overlay over rw,lowerdir=/l,upperdir=/u\\134\\054p\\040/\xc3\xa4,x=y\n\
-            42 27 0:42 / /ro ro - overlay none ro,lowerdir=/l:/m\n";
-        let upper = |device| upper_layer(mounts, device);
+        let mounts = [
+            &b"27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard"[..],
+            b"40 27 0:40 / /a\\040b rw - overlay none rw,lowerdir=/l,upperdir=/x,workdir=/w",
+            b"41 27 0:41 / /c rw - overlay over rw,upperdir=/u\\134\\054p\\040/\xc3\xa4,uuid=on",
+            b"42 27 0:42 / /ro ro - overlay none ro,lowerdir=/l:/m",
+        ];
+        let mounts = mounts.join(&b'\n');
+        let upper = |device| upper_layer(&mounts, device);
         assert_eq!(upper("0:40"), Some("/x".into()));
         assert_eq!(upper("0:41"), Some("/u,p /ä".into()));
         assert_eq!(["0:42", "254:0", "0:4"].map(upper), [None, None, None]);
