@@ -28,6 +28,7 @@ use std::time::Instant;
 use heapless::Deque;
 use nix::errno::Errno;
 use nix::sys::mman::{MmapAdvise, madvise};
+use vtensor::limits;
 
 use super::device::Device;
 use super::error::CudaError;
@@ -39,17 +40,16 @@ use crate::failure::Direction;
 use crate::scale::{system_page, to_usize};
 use crate::spill::{Port, Tier};
 use crate::storage::{BlockCopy, TransferError};
+use crate::table::Command;
 
 /// Buffers of a ring: as many copies as a channel takes on.
 const BUFFERS: usize = 8;
-/// Bytes of each: whole blocks of the file. Tests are small.
-const BUFFER_BYTES: usize = if cfg!(test) { 4096 } else { 1 << 20 };
-/// Pinned memory of a ring.
-pub(super) const RING_BYTES: usize = BUFFERS * BUFFER_BYTES;
+/// Bytes of each, at most: whole blocks of the file. Tests are small.
+const BUFFER_BYTES_MAX: usize = if cfg!(test) { 4096 } else { 1 << 20 };
 /// Copies that are under way or announced, at most.
 const JOBS_MAX: usize = 8;
 
-const _: () = assert!((BUFFER_BYTES as u64).is_multiple_of(vtensor::limits::SLOT_ALIGN));
+const _: () = assert!((BUFFER_BYTES_MAX as u64).is_multiple_of(limits::SLOT_ALIGN));
 
 /// Where a driver's error is left for the application: a copier answers with what a disk says.
 pub(super) type Trouble = Arc<OnceLock<CudaError>>;
@@ -94,6 +94,8 @@ pub(super) struct Bounce {
     streams: [Option<Stream>; 2],
     releases: Releases,
     memory: Memory,
+    /// Bytes of a buffer.
+    buffer_bytes: usize,
     /// What the device did last with each buffer, and whether the host has not seen its end.
     events: Events,
     busy: [bool; BUFFERS],
@@ -112,28 +114,36 @@ pub(super) struct Bounce {
 }
 
 impl Bounce {
-    /// Takes buffers and streams.
+    /// Takes streams, and buffers that are no larger than the copies of the queue.
     pub(super) fn new(
         device: &Device,
         tier: &Arc<Tier>,
-        directions: [bool; 2],
+        queue: &[Command],
         releases: Releases,
         trouble: &Trouble,
     ) -> Result<Self, RuntimeError> {
-        let [outs, ins] = directions;
-        let stream = |wanted: bool| wanted.then(|| Stream::new(device)).transpose();
-        let memory = Memory::new(device, Kind::Pinned, RING_BYTES)?;
-        let ring = memory.host(0, RING_BYTES);
+        let transfers = || queue.iter().map(|command| &command.transfer);
+        let stream = |direction: Direction| {
+            let wanted = transfers().any(|transfer| transfer.direction == direction);
+            wanted.then(|| Stream::new(device)).transpose()
+        };
+        let largest = transfers().map(|transfer| transfer.bytes).max();
+        let buffer_bytes = largest.unwrap_or(1).min(BUFFER_BYTES_MAX);
+        let buffer_bytes = buffer_bytes.next_multiple_of(to_usize(limits::SLOT_ALIGN));
+        // Whole pages: what is left of one could not be kept out of core dumps.
+        let bytes = (BUFFERS * buffer_bytes).next_multiple_of(to_usize(system_page()));
+        let memory = Memory::new(device, Kind::Pinned, bytes)?;
+        let ring = NonNull::slice_from_raw_parts(memory.host(0, bytes), bytes);
         keep_from_dumps(ring);
-        let ring = NonNull::slice_from_raw_parts(ring, RING_BYTES);
         Ok(Self {
             // SAFETY: the port ends before the ring. A part's buffer, whose size is whole blocks,
             // is the port's alone while it is announced or made; what an out leaves there is
             // overwritten by the next part.
             port: unsafe { Port::lent(tier, ring) }?,
-            streams: [stream(outs)?, stream(ins)?],
+            streams: [stream(Direction::Out)?, stream(Direction::In)?],
             releases,
             memory,
+            buffer_bytes,
             events: Events::new(device, BUFFERS, EventUse::Host)?,
             busy: [false; BUFFERS],
             jobs: Deque::new(),
@@ -144,6 +154,11 @@ impl Bounce {
             trouble: Arc::clone(trouble),
             device: device.clone(),
         })
+    }
+
+    /// Pinned memory of the ring.
+    pub(super) const fn pinned(&self) -> usize {
+        self.memory.bytes()
     }
 
     /// Takes a copy on, if there is room for one more.
@@ -157,7 +172,7 @@ impl Bounce {
             transfer: *transfer,
             release: set * self.releases.set + self.releases.of_copies[row],
             first,
-            end: first + transfer.bytes.div_ceil(BUFFER_BYTES) as u64,
+            end: first + transfer.bytes.div_ceil(self.buffer_bytes) as u64,
         };
         let taken = self.jobs.push_back(job).is_ok();
         self.copies += u64::from(taken);
@@ -167,13 +182,13 @@ impl Bounce {
     /// A part of the copies under way, if there are so many.
     fn part(&self, number: u64) -> Option<Part> {
         let job = *self.jobs.iter().find(|job| number < job.end)?;
-        let before = to_usize(number - job.first) * BUFFER_BYTES;
+        let before = to_usize(number - job.first) * self.buffer_bytes;
         Some(Part {
             number,
             job,
             buffer: to_usize(number % BUFFERS as u64),
             before,
-            bytes: (job.transfer.bytes - before).min(BUFFER_BYTES),
+            bytes: (job.transfer.bytes - before).min(self.buffer_bytes),
         })
     }
 
@@ -188,7 +203,7 @@ impl Bounce {
     }
 
     fn host(&self, part: &Part) -> NonNull<u8> {
-        let offset = part.buffer * BUFFER_BYTES;
+        let offset = part.buffer * self.buffer_bytes;
         self.memory.host(offset as u64, part.bytes)
     }
 
@@ -361,11 +376,15 @@ impl Drop for Bounce {
 
 /// Keeps the whole pages of the ring, which holds contents unsealed, out of core dumps. A wish: a
 /// driver's memory may be of a kind that is not dumped anyway, and refuses.
-fn keep_from_dumps(start: NonNull<u8>) {
+fn keep_from_dumps(ring: NonNull<[u8]>) {
     let page = to_usize(system_page());
+    let start = ring.cast::<u8>();
     let skipped = start.as_ptr().align_offset(page);
-    let bytes = RING_BYTES.saturating_sub(skipped) / page * page;
-    // SAFETY: what is skipped is less than a page, which is less than the ring.
+    let bytes = ring.len().saturating_sub(skipped) / page * page;
+    if bytes == 0 {
+        return;
+    }
+    // SAFETY: there is more of the ring than what is skipped.
     let start = unsafe { start.add(skipped) };
     // SAFETY: the range lies in the ring, which is the caller's; its bytes are left alone.
     let _ = unsafe { madvise(start.cast(), bytes, MmapAdvise::MADV_DONTDUMP) };

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use lgm::skeleton::Tensor;
 
 use super::ahead::set;
-use super::bounce::{Bounce, RING_BYTES, Releases, Trouble};
+use super::bounce::{Bounce, Releases, Trouble};
 use super::device::Device;
 use super::error::CudaError;
 use super::stream::{EventUse, Events, Stream};
@@ -24,7 +24,7 @@ use crate::counters::Counters;
 use crate::crew::Crew;
 use crate::engine::Engines;
 use crate::error::RuntimeError;
-use crate::failure::{Direction, Failure};
+use crate::failure::Failure;
 use crate::fault::{Fault, Faulty};
 use crate::residency::Reached;
 use crate::spill::Tier;
@@ -66,7 +66,6 @@ impl Staged {
         let counters = Arc::new(Counters::new(outs, ins));
         let mut pinned = 0;
         let copier = |queue: &[Command]| -> Result<Box<dyn Copier>, RuntimeError> {
-            let has = |direction| queue.iter().any(|c| c.transfer.direction == direction);
             let end = |command: &Command| ends[command.released_by.index()];
             let of_copies = queue
                 .iter()
@@ -76,9 +75,8 @@ impl Staged {
                 set,
                 of_copies: of_copies.collect(),
             };
-            let directions = [Direction::Out, Direction::In].map(has);
-            let bounce = Bounce::new(device, tier, directions, releases, &trouble)?;
-            pinned += RING_BYTES as u64;
+            let bounce = Bounce::new(device, tier, queue, releases, &trouble)?;
+            pinned += bounce.pinned() as u64;
             Ok(match fault {
                 Some(fault) => Box::new(Faulty::new(bounce, fault)),
                 None => Box::new(bounce),

@@ -1,5 +1,8 @@
 //! The plans of the suite: made by hand, and planned from random training steps.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
 use lgm::plan::Plan;
 use lgm::planner::{self, Methods, Request};
 use lgm::policy::Policy;
@@ -9,15 +12,18 @@ use vtensor::{Bytes, PageBytes, PageRun, WindowId};
 
 use crate::plans;
 
+/// Plans by name.
+type Plans = Vec<(String, Plan)>;
+
 /// The plans by name; without windows that scatter pages where a backend cannot have them.
-pub(crate) fn all(page: u64, scatters: bool) -> Vec<(String, Plan)> {
+pub(crate) fn all(page: u64, scatters: bool) -> Plans {
     let mut found = by_hand(page, scatters);
     found.extend(random(page, scatters));
     found
 }
 
 /// Those that are made by hand.
-pub(crate) fn by_hand(page: u64, scatters: bool) -> Vec<(String, Plan)> {
+pub(crate) fn by_hand(page: u64, scatters: bool) -> Plans {
     let mut found = Vec::new();
     for (name, plan) in plans::all(page) {
         match scatters {
@@ -28,8 +34,9 @@ pub(crate) fn by_hand(page: u64, scatters: bool) -> Vec<(String, Plan)> {
     found
 }
 
-/// Training steps at half of their peak, where pages are small enough for them.
-fn random(page: u64, scatters: bool) -> Vec<(String, Plan)> {
+/// Training steps at half of their peak, where pages are small enough for them. Planned once.
+fn random(page: u64, scatters: bool) -> Plans {
+    static PLANNED: Mutex<BTreeMap<(u64, bool), Plans>> = Mutex::new(BTreeMap::new());
     if page > 64 << 10 {
         return Vec::new();
     }
@@ -37,8 +44,10 @@ fn random(page: u64, scatters: bool) -> Vec<(String, Plan)> {
         true => Policy::Vtensor,
         false => Policy::Whole,
     };
-    let planned = [4, 9].map(|seed| (format!("random {seed}"), planned(seed, page, policy, 50)));
-    planned.into()
+    let mut found = PLANNED.lock().unwrap();
+    let planned = || [4, 9].map(|seed| (format!("random {seed}"), planned(seed, page, policy, 50)));
+    let found = found.entry((page, scatters));
+    found.or_insert_with(|| planned().into()).clone()
 }
 
 /// A random training step at a share of its peak.
