@@ -81,10 +81,21 @@ keep_going() {
     echo "$times"
 }
 
+# What runs in the group is ended first: it holds the group, and swap that is not read back for it.
 tidy_up() {
-    [[ -e $swap ]] && { swapoff "$swap" 2>/dev/null || true; }
-    rm -f "$swap"
-    [[ -d $group ]] && { rmdir "$group" 2>/dev/null || true; }
+    local process
+    if [[ -d $group ]]; then
+        for process in $(cat "$group/cgroup.procs"); do
+            kill -KILL "$process" 2>/dev/null || true
+        done
+    fi
+    if [[ -e $swap ]]; then
+        swapoff "$swap" 2>/dev/null || true
+        rm -f "$swap"
+    fi
+    if [[ -d $group ]]; then
+        group_gone
+    fi
 }
 trap tidy_up EXIT
 
@@ -113,7 +124,8 @@ held=$(field peak_device_bytes <<<"$free")
 used=$(cat "$group/$peak")
 
 echo "with vTensor, in $share % ..." >&2
-vtensor=$("$bench" "${training[@]}" --policy vtensor --budget "$share%" --spill "file:$folder") ||
+limits=(--policy vtensor --budget "$share%" --spill "file:$folder")
+vtensor=$(in_group "$bench" "${training[@]}" "${limits[@]}") ||
     fail "vTensor" "$vtensor"
 # What the process takes beside what it had before training began.
 taken() {
