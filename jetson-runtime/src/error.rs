@@ -249,11 +249,11 @@ pub enum RuntimeError {
     /// Nothing that is alive was allocated at an address.
     #[error("nothing that is alive was allocated at {0:#x}; take the pointer that alloc answered")]
     NoAllocation(usize),
-    /// A program would write more to a spill file than it may.
+    /// Iterations would write more to a spill file than they may.
     #[error(
-        "a program for iterations of kind {key} writes {written} in each of them, {per_day} a day \
-         at the pace that is predicted; {max} are allowed, enough for {iterations} iterations: \
-         raise the budget, allow more, or spill to host memory"
+        "iterations of kind {key} write {written} each, {per_day} a day at the pace that is \
+         predicted; {max} are allowed, enough for {iterations} iterations: raise the budget, allow \
+         more, or spill to host memory"
     )]
     Wear {
         /// The kind of iteration.

@@ -160,8 +160,9 @@ typedef struct vt_config {
     /* What chooses the moves: "vtensor" (also NULL), "whole", "lru", ...: see vtensor-bench(1). */
     const char *policy;
     /*
-     * What frozen programs may write to a spill file in a day, for flash wears out: one that would
-     * write more is refused by vt_iteration_begin() with VT_ERROR_BUDGET. 0 is no limit.
+     * What iterations may write to a spill file in a day, for flash wears out. Those that would
+     * write more, by a frozen program or where there can be none, are refused by
+     * vt_iteration_begin() with VT_ERROR_BUDGET. 0 is no limit.
      */
     uint64_t spill_write_bytes_per_day_max;
     vt_methods methods;

@@ -42,10 +42,12 @@ pub struct Config {
     /// Persistent tensors of these kinds never leave the arena: each has its place for life, taken
     /// from the budget of everything else. `None` is [`Kinds::MODEL`] with a spill file, so that a
     /// fault of the disk can cost an iteration but not the model, and nothing with host memory.
-    /// Without a budget nothing moves anyway.
+    /// Without a budget no program moves anything, but what the next one does not use waits in the
+    /// spill tier all the same: there, too, it counts with a spill file.
     pub keep: Option<Kinds>,
-    /// What frozen programs may write to a spill file in a day, for flash wears out: a program that
-    /// would write more, at the pace that the cost model sees, is refused. `None` is no limit.
+    /// What iterations may write to a spill file in a day, for flash wears out: those that would
+    /// write more are refused, by a program at the pace that the cost model sees, or, where there
+    /// can be none, as the last one did. `None` is no limit.
     pub written_per_day_max: Option<Bytes>,
     /// What tensors may take of the spill tier while nothing is frozen. `None` is what the machine
     /// has free. A frozen program takes exactly what it needs, beside this.
@@ -103,7 +105,7 @@ impl Config {
     /// What never leaves the arena.
     pub(super) const fn effective_keep(&self) -> Kinds {
         match (self.budget, self.keep, &self.spill) {
-            (None, ..) | (_, None, Spill::Ram) => Kinds::NONE,
+            (None, _, Spill::Ram) | (_, None, Spill::Ram) => Kinds::NONE,
             (_, Some(keep), _) => keep,
             (_, None, Spill::File(_)) => Kinds::MODEL,
         }

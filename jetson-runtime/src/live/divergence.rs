@@ -48,7 +48,7 @@ impl Runtime {
             }
         }
         let lost = holdings.halt(cursor.track, then);
-        let mut recording = Recording::new(cursor.track, false);
+        let mut recording = Recording::new(cursor.track, false, self.holdings.heap.moved);
         recording.score.events = events;
         recording.durations_ns = durations_ns;
         recording.seats = seats;

@@ -1,8 +1,10 @@
 //! The garage: the spill tier of what no program holds. It grows as tensors come, and gives space
 //! back when they have gone.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use nix::errno::Errno;
 use vtensor::{Bytes, limits};
 
 use super::space::Space;
@@ -19,6 +21,8 @@ const FILE_BYTES_MAX: u64 = 1 << 44;
 pub(super) struct Garage {
     tier: Arc<Tier>,
     space: Space,
+    /// The directory whose disk sets the limit, where nobody has.
+    disk: Option<PathBuf>,
 }
 
 impl Garage {
@@ -28,6 +32,10 @@ impl Garage {
         storage: &StorageOptions,
         max: Option<Bytes>,
     ) -> Result<Self, RuntimeError> {
+        let disk = match (max, spill) {
+            (None, Spill::File(directory)) => Some(directory.clone()),
+            _ => None,
+        };
         let max = match max {
             Some(max) => max.min(ceiling(spill)),
             None => Bytes(room(spill)?.0 / limits::SLOT_ALIGN * limits::SLOT_ALIGN),
@@ -35,6 +43,7 @@ impl Garage {
         Ok(Self {
             tier: Arc::new(Tier::unclaimed(spill, storage, max.0)?),
             space: Space::new(max.0, limits::SLOT_ALIGN),
+            disk,
         })
     }
 
@@ -45,10 +54,17 @@ impl Garage {
     /// Takes a slot, with its space.
     pub(super) fn take(&mut self, bytes: u64) -> Result<u64, RuntimeError> {
         let Some(slot) = self.space.take(bytes) else {
-            return Err(RuntimeError::SpillFull {
-                needed: Bytes(bytes),
-                used: Bytes(self.space.used_bytes()),
-                max: Bytes(self.space.size()),
+            return Err(match &self.disk {
+                Some(directory) => RuntimeError::SpillSpace {
+                    directory: directory.clone(),
+                    needed: Bytes(bytes),
+                    errno: Errno::ENOSPC,
+                },
+                None => RuntimeError::SpillFull {
+                    needed: Bytes(bytes),
+                    used: Bytes(self.space.used_bytes()),
+                    max: Bytes(self.space.size()),
+                },
             });
         };
         self.tier
@@ -87,7 +103,7 @@ fn room(spill: &Spill) -> Result<Bytes, RuntimeError> {
     match spill {
         Spill::Ram => memory::available().ok_or(RuntimeError::System {
             what: "tell the memory that is free; say how much the spill tier may take",
-            errno: nix::errno::Errno::ENOENT,
+            errno: Errno::ENOENT,
         }),
         Spill::File(directory) => {
             let disk = nix::sys::statvfs::statvfs(directory.as_path()).map_err(|errno| {

@@ -50,7 +50,8 @@ impl Runtime {
         } else {
             self.holdings.vacate()?;
             let check = self.holdings.config.check_replays && !self.holdings.tracks[track].checked;
-            self.place = Place::Recording(Recording::new(track, check));
+            let moved = self.holdings.heap.moved;
+            self.place = Place::Recording(Recording::new(track, check, moved));
         }
         self.phase = Phase::Forward;
         self.holdings.registry.serial = self.holdings.registry.serial.wrapping_add(1);

@@ -8,16 +8,18 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use lgm::trace::Phase;
 use tracing::warn;
-use vtensor::{Mode, limits};
+use vtensor::{Bytes, Mode, limits};
 
+use super::heap::Moved;
 use super::holdings::Holdings;
 use super::op::{Op, Row, Token};
 use super::replay_check::ReplayCheck;
 use super::score::{Event, OpEvent, Score, merged, mode_of};
 use super::seats::Seats;
 use super::tensor::{Access, Key};
+use super::track::OnDemand;
 use crate::error::RuntimeError;
-use crate::failure::short_name;
+use crate::failure::{Direction, short_name};
 use crate::ground::OpClock;
 use crate::scale::to_usize;
 
@@ -31,6 +33,8 @@ pub(super) struct Recording {
     once: Option<BTreeSet<usize>>,
     /// Addresses of its own tensors that keep theirs.
     pub(super) seats: Seats,
+    /// What the heap had moved before.
+    moved: Moved,
 }
 
 /// An op that runs on demand.
@@ -45,7 +49,7 @@ pub(super) struct OpenOp {
 impl Recording {
     /// The beginning of an iteration of a kind. `check`: whether ops that may run again are
     /// checked.
-    pub(super) fn new(track: usize, check: bool) -> Self {
+    pub(super) fn new(track: usize, check: bool, moved: Moved) -> Self {
         Self {
             track,
             score: Score::default(),
@@ -53,6 +57,7 @@ impl Recording {
             open: None,
             once: check.then(BTreeSet::new),
             seats: Seats::default(),
+            moved,
         }
     }
 
@@ -143,8 +148,15 @@ impl Recording {
         }
         holdings.registry.end_iteration();
         holdings.stats.recorded_iterations += 1;
+        let now = holdings.heap.moved;
+        let out = Direction::Out.index();
+        let computed = self.durations_ns.iter().sum::<u64>();
         let track = &mut holdings.tracks[self.track];
         track.note(self.score, self.durations_ns);
+        track.on_demand = OnDemand {
+            written: Bytes(now.bytes[out] - self.moved.bytes[out]),
+            ns: computed.saturating_add(now.ns.saturating_sub(self.moved.ns)),
+        };
         if let Some(once) = self.once {
             track.note_check(once);
         }

@@ -19,6 +19,7 @@ use super::program::{self, Program};
 use super::recovery::Recovery;
 use super::seats::{Seat, Seats};
 use super::tensor::{Key, ProgramKey};
+use super::track::OnDemand;
 use super::transcript::Transcript;
 use super::wear;
 use crate::course::Position;
@@ -112,11 +113,7 @@ impl Holdings {
         self.stats.planning_ns += elapsed_ns(start);
         let (ready, keys, predicted_ns) = match fitted {
             Ok(fitted) => fitted,
-            Err(reason) => {
-                warn!(key = self.tracks[at].key.0, reason, "goes on on demand");
-                self.tracks[at].refusal = Some(reason);
-                return Ok(false);
-            }
+            Err(reason) => return self.stay_on_demand(at, reason),
         };
         let written = ready.plan().program.moved_out();
         wear::check(&self.config, self.tracks[at].key, written, predicted_ns)?;
@@ -149,12 +146,18 @@ impl Holdings {
             Err(error @ (RuntimeError::LostContent { .. } | RuntimeError::Spilling { .. })) => {
                 Err(error)
             }
-            Err(error) => {
-                warn!(key = self.tracks[at].key.0, %error, "goes on on demand");
-                self.tracks[at].refusal = Some(error.to_string());
-                Ok(false)
-            }
+            Err(error) => self.stay_on_demand(at, error.to_string()),
         }
+    }
+
+    /// Goes on without a program, if that does not write more than it may either.
+    fn stay_on_demand(&mut self, at: usize, reason: String) -> Result<bool, RuntimeError> {
+        let track = &mut self.tracks[at];
+        let OnDemand { written, ns } = track.on_demand;
+        wear::check(&self.config, track.key, written, ns)?;
+        warn!(key = track.key.0, reason, "goes on on demand");
+        track.refusal = Some(reason);
+        Ok(false)
     }
 
     /// A proven plan that fits this machine, or why there is none.

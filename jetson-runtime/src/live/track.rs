@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use lgm::verify::VerifiedPlan;
+use vtensor::Bytes;
 
 use super::program::Program;
 use super::program_file::Loaded;
@@ -37,6 +38,17 @@ pub(super) struct Track {
     pub(super) checked: bool,
     /// Why there is no program, although the iterations are equal.
     pub(super) refusal: Option<String>,
+    /// What the last iteration on demand took.
+    pub(super) on_demand: OnDemand,
+}
+
+/// What an iteration on demand took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OnDemand {
+    /// Bytes that went to the spill tier.
+    pub(super) written: Bytes,
+    /// The time of its ops and copies.
+    pub(super) ns: u64,
 }
 
 impl Track {
@@ -55,6 +67,7 @@ impl Track {
             seats: Seats::default(),
             loaded: None,
             refusal: None,
+            on_demand: OnDemand::default(),
         }
     }
 

@@ -1,8 +1,9 @@
 //! Wear: what programs write to flash.
 //!
 //! Limit: a day's writes follow from the cost model's time for an iteration, as if iterations
-//! followed one another without a pause. What is written on demand, while an iteration is recorded,
-//! and when kinds of iterations change, is not counted; it is reported with the rest of what moved.
+//! followed one another without a pause; where there can be no program, from the last iteration on
+//! demand. What is written while an iteration is recorded, and when kinds of iterations change, is
+//! not counted; it is reported with the rest of what moved.
 
 use vtensor::Bytes;
 
@@ -11,7 +12,7 @@ use super::tensor::ProgramKey;
 use crate::error::RuntimeError;
 use crate::spill::Spill;
 
-/// Refuses a program that writes more to a spill file than it may: so much in an iteration of `ns`
+/// Refuses iterations that write more to a spill file than they may: so much in one of `ns`
 /// nanoseconds.
 pub(super) fn check(
     config: &Config,

@@ -1,9 +1,10 @@
 //! What never leaves the arena, and what a spill file may be written.
 
+use lgm::planner::Methods;
 use nix::errno::Errno;
 use vtensor::{Bytes, Kinds, TensorKind};
 
-use super::{App, TRAIN, app, config, step, unit};
+use super::{App, EVALUATE, TRAIN, app, config, step, unit};
 use crate::error::RuntimeError;
 use crate::failure::Direction;
 use crate::fault::Fault;
@@ -241,4 +242,42 @@ fn a_program_that_writes_more_than_it_may_is_refused() {
         much.iteration(TRAIN, |app| step(app, 2));
     }
     assert_eq!(much.runtime.stats().frozen_iterations, 2);
+}
+
+#[test]
+fn without_a_program_no_more_is_written_than_may_be() {
+    let allowed = |max| {
+        let mut app = app(Config {
+            // Nothing runs again here, so there is no plan.
+            methods: Methods::Recompute,
+            written_per_day_max: Some(Bytes(max)),
+            ..on_disk(128 * unit())
+        });
+        for _ in 0..2 {
+            app.iteration(TRAIN, |app| step(app, 2));
+        }
+        app
+    };
+    let mut little = allowed(1 << 20);
+    for _ in 0..2 {
+        let error = little.runtime.iteration_begin(TRAIN).unwrap_err();
+        assert!(error.to_string().contains("1 MiB are allowed"), "{error}");
+    }
+    little.read_all();
+    let mut much = allowed(u64::MAX);
+    much.iteration(TRAIN, |app| step(app, 2));
+    assert_eq!(much.runtime.stats().frozen_iterations, 0);
+}
+
+#[test]
+fn without_a_budget_a_model_is_not_in_the_file_either() {
+    let mut app = app(Config {
+        budget: None,
+        ..on_disk(0)
+    });
+    for key in [TRAIN, TRAIN, TRAIN, EVALUATE, TRAIN, EVALUATE, TRAIN] {
+        app.iteration(key, |app| step(app, 2));
+        assert_eq!(app.runtime.stats().pinned, Bytes(model_bytes()));
+    }
+    app.read_all();
 }
