@@ -148,3 +148,27 @@ fn what_cannot_be_used_is_named() {
         assert!(message.contains(wanted), "{wanted} is not in: {message}");
     }
 }
+
+#[test]
+fn the_buffers_of_a_spill_file_are_no_breach_of_the_budget() {
+    let folder = Folder::new();
+    let spill = format!("file:{}", folder.path("."));
+    let (report, status) = json(&[
+        "train",
+        "--model",
+        "resnet20",
+        "--steps",
+        "6",
+        "--policy",
+        "vtensor",
+        "--methods",
+        "swap",
+        "--keep",
+        "none",
+        "--memory-backed",
+        "--spill",
+        &spill,
+    ]);
+    assert_eq!(status, Some(0), "{report}");
+    assert_eq!(report["runs"][1]["bit_identical"], true, "{report}");
+}

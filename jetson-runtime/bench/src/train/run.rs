@@ -22,7 +22,7 @@ use super::step::Batch;
 use super::trainer::{Done, KEYS, ODD_BATCH, TRAINING, Trainer};
 use super::weights;
 use crate::error::BenchError;
-use crate::watch::{Held, PLANNING_SLACK_BYTES, Watch};
+use crate::watch::{ENGINES, Held, PLANNING_SLACK_BYTES, Watch};
 
 /// What to train.
 #[derive(Debug)]
@@ -130,6 +130,16 @@ impl Task {
         }
     }
 
+    /// What the process may hold beside arena and spill tier. A spill file has buffers for the
+    /// engines of a program, for recording, and for reading and writing between iterations.
+    fn slack(&self) -> u64 {
+        let buffers = match self.spill {
+            Spill::File(_) => (ENGINES + 2) * self.storage.buffer_bytes(),
+            Spill::Ram => 0,
+        };
+        PLANNING_SLACK_BYTES + buffers
+    }
+
     /// Trains. `advance` is called after each step. The trainer is still there then, to read from.
     ///
     /// # Errors
@@ -140,7 +150,7 @@ impl Task {
         budget: Option<Bytes>,
         advance: &dyn Fn(),
     ) -> Result<(Trainer, Outcome), BenchError> {
-        let slack = self.watch_process.then_some(PLANNING_SLACK_BYTES);
+        let slack = self.watch_process.then(|| self.slack());
         let watch = Watch::new(&self.spill, slack)?;
         let start = Instant::now();
         let config = self.config(policy, budget);
