@@ -29,6 +29,8 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 const INTERRUPTIONS_MAX: u32 = 1000;
 /// Space is taken in parts of this size where it has to be written for that.
 const FILL_BYTES: usize = 1 << 20;
+/// How many names are tried that others may have.
+const NAMES_MAX: u32 = 1000;
 
 /// An unlinked file of a fixed size.
 #[derive(Debug)]
@@ -254,14 +256,21 @@ fn unlinked_file(directory: &Path, flags: i32) -> Result<File, Errno> {
 /// A file that had a name for a moment.
 fn named_and_unlinked(directory: &Path, options: &OpenOptions) -> Result<File, Errno> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let path = directory.join(format!(".vtensor-spill-{}-{count}", process::id()));
-    let file = options.open(&path).map_err(|error| errno_of(&error));
-    // With direct I/O refused, some file systems have made the file all the same.
-    let removed = fs::remove_file(&path).map_err(|error| errno_of(&error));
-    let file = file?;
-    removed?;
-    Ok(file)
+    for _ in 0..NAMES_MAX {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = directory.join(format!(".vtensor-spill-{}-{count}", process::id()));
+        let file = options.open(&path).map_err(|error| errno_of(&error));
+        // Somebody else's: a process in another container may have the same number.
+        if matches!(file, Err(Errno::EEXIST)) {
+            continue;
+        }
+        // With direct I/O refused, some file systems have made the file all the same.
+        let removed = fs::remove_file(&path).map_err(|error| errno_of(&error));
+        let file = file?;
+        removed?;
+        return Ok(file);
+    }
+    Err(Errno::EEXIST)
 }
 
 fn errno_of(error: &std::io::Error) -> Errno {
@@ -289,6 +298,20 @@ mod tests {
             assert_eq!(metadata.mode() & 0o777, 0o600);
             assert_eq!(metadata.nlink(), 0);
         }
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_left_to_its_owner() {
+        let directory = disk().join(format!("taken-{}", process::id()));
+        fs::create_dir(&directory).unwrap();
+        let name = |count| directory.join(format!(".vtensor-spill-{}-{count}", process::id()));
+        (0..200).for_each(|count| fs::write(name(count), "another's").unwrap());
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        let file = named_and_unlinked(&directory, &options).unwrap();
+        assert_eq!(file.metadata().unwrap().nlink(), 0);
+        assert!((0..200).all(|count| fs::read(name(count)).unwrap() == b"another's"));
+        fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]
