@@ -68,6 +68,19 @@ fn scale_tier_pace_and_steps_do_not_change_the_digest() {
 }
 
 #[test]
+fn at_full_size_what_a_sealed_file_takes_is_no_breach_of_the_budget() {
+    let folder = Folder::new();
+    let file = format!("file:{}", folder.path("."));
+    let path = trace(TRACE);
+    let task = ["replay", &path, "--device", "agx_orin", "--budget", "50%"];
+    let size = ["--methods", "swap", "--scale", "1", "--steps", "1"];
+    let spill = ["--spill", &file, "--memory-backed"];
+    let (report, status) = json(&[&task[..], &size[..], &spill[..]].concat());
+    assert_eq!(status, Some(0), "{report}");
+    assert_eq!(report["mismatches"], 0, "{report}");
+}
+
+#[test]
 fn every_policy_replays() {
     // These never let parameters leave, and this budget leaves no room for them; checkpoints alone
     // do not free enough.

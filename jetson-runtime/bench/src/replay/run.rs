@@ -89,7 +89,9 @@ fn execute(
         arena: planned.arena_bytes(),
         spill: planned.spill_bytes(),
     };
-    let slack = settings.watch_process.then(|| settings.slack());
+    let slack = settings
+        .watch_process
+        .then(|| settings.slack(executed.spill));
     let mut watch = Watch::new(&settings.spill, slack)?;
     let mut frozen = planned.freeze(fill)?;
     watch.look(&frozen.usage()?, frozen.arena_bytes(), 0)?;

@@ -9,6 +9,9 @@ use vtensor::{Bytes, PageBytes, limits};
 
 use crate::watch::{ENGINES, SLACK_BYTES};
 
+/// What the seal of a block of a spill file takes in memory: the number of its write, and its tag.
+const SEAL_BYTES: u64 = 24;
+
 /// How to execute a plan.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -50,13 +53,17 @@ impl Settings {
         }
     }
 
-    /// What the process may hold beside arena and spill tier.
-    pub(super) fn slack(&self) -> u64 {
-        let buffers = match self.spill {
-            Spill::File(_) => ENGINES * self.storage.buffer_bytes(),
+    /// What the process may hold beside arena and spill tier, which has so many bytes. A spill file
+    /// has buffers for the engines and for reading and writing between iterations, and seals.
+    pub(super) fn slack(&self, spill: Bytes) -> u64 {
+        let beside = match self.spill {
+            Spill::File(_) => {
+                let seals = spill.0.div_ceil(limits::SLOT_ALIGN) * SEAL_BYTES;
+                (ENGINES + 1) * self.storage.buffer_bytes() + seals
+            }
             Spill::Ram => 0,
         };
-        SLACK_BYTES + buffers
+        SLACK_BYTES + beside
     }
 
     pub(super) fn options(&self, plan: &Plan) -> Options {
