@@ -307,13 +307,17 @@ public:
 
     void unpin() { check(vt_tensor_unpin(runtime_, id_)); }
 
-    bool intact() const
+    vt_tensor_state state() const
     {
         vt_tensor_state state;
         state.size = sizeof state;
         check(vt_tensor_status(runtime_, id_, &state));
-        return state.content == VT_CONTENT_INTACT;
+        return state;
     }
+
+    bool intact() const { return state().content == VT_CONTENT_INTACT; }
+    /* By the iteration that runs, or was given up last. */
+    bool written() const { return state().written == 1; }
 
     /* Its bytes that are lost or torn, in order: what to write again. */
     std::vector<vt_lost_range> lost() const

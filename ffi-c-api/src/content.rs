@@ -27,8 +27,8 @@ pub struct VtTensorState {
     pub size: usize,
     /// `VT_CONTENT_*`.
     pub content: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Whether the iteration that runs, or was given up last, has written it.
+    pub written: u32,
     /// Bytes that are lost or torn.
     pub lost_bytes: u64,
     /// Ranges that they are in.
@@ -99,12 +99,17 @@ pub unsafe extern "C" fn vt_tensor_status(
     guard_status(|| {
         // SAFETY: handed on from this function's caller.
         unsafe { extensible::size(out, "vt_tensor_status: out") }?;
-        let lost = lost(runtime, tensor, "vt_tensor_status")?;
+        let call = "vt_tensor_status";
+        let lost = lost(runtime, tensor, call)?;
+        let written = handle::with(runtime, call, |held| {
+            let written = held.runtime.written(Tensor::from_bits(tensor));
+            written.map_err(refusal(call))
+        })?;
         let worst = lost.iter().map(|range| content(range.loss)).min();
         let state = VtTensorState {
             size: size_of::<VtTensorState>(),
             content: worst.unwrap_or(VT_CONTENT_INTACT),
-            reserved: 0,
+            written: written.into(),
             lost_bytes: lost.iter().map(|range| range.bytes.0).sum(),
             lost_ranges: lost.len() as u64,
         };

@@ -129,8 +129,12 @@ typedef struct vt_tensor_state {
     size_t size;
     /* Of all bytes: VT_CONTENT_LOST if any is lost, else VT_CONTENT_TORN if any is torn. */
     vt_content content;
-    /* 0. */
-    uint32_t reserved;
+    /*
+     * 1 if an op of the iteration that runs, or of the last one if that was given up, has written the
+     * tensor or begun to: it is ahead of those that no op had come to. What a failure leaves of a
+     * model is consistent if this is 0 for all of its tensors, or 1. Else 0.
+     */
+    uint32_t written;
     /* How many bytes are lost or torn, and in how many ranges: vt_tensor_lost() tells which. */
     uint64_t lost_bytes;
     uint64_t lost_ranges;

@@ -160,10 +160,11 @@ static void an_abort_in_the_middle(uint64_t loss)
     OK(vt_op_begin(a.runtime, &op, &pointer));
     OK(vt_iteration_abort(a.runtime));
     OK(vt_tensor_status(a.runtime, a.weight, &state));
-    CHECK(state.content == VT_CONTENT_TORN && state.size == sizeof state);
+    CHECK(state.content == VT_CONTENT_TORN && state.size == sizeof state && state.written == 1);
     CHECK(state.lost_bytes == APP_PAGE && state.lost_ranges == 1);
     OK(vt_tensor_status(a.runtime, a.loss, &state));
     CHECK(state.content == VT_CONTENT_INTACT && state.lost_bytes == 0 && state.lost_ranges == 0);
+    CHECK(state.written == 0);
     OK(vt_tensor_lost(a.runtime, a.loss, NULL, &count));
     CHECK(count == 0);
     CHECK(app_loss(&a) == loss);

@@ -51,7 +51,7 @@ fn rust() -> String {
             program_digest, kept_bytes, iteration_peak_bytes, recomputed_bytes, recompute_ns,
         ),
         layout!("vt_tensor_desc", VtTensorDesc: size, bytes, kind, flags, name),
-        layout!("vt_tensor_state", VtTensorState: size, content, reserved, lost_bytes, lost_ranges),
+        layout!("vt_tensor_state", VtTensorState: size, content, written, lost_bytes, lost_ranges),
     ]
     .concat()
 }

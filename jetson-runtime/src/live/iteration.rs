@@ -54,6 +54,7 @@ impl Runtime {
             self.place = Place::Recording(Recording::new(track, check, moved));
         }
         self.phase = Phase::Forward;
+        self.begun.clear();
         self.holdings.registry.serial = self.holdings.registry.serial.wrapping_add(1);
         Ok(())
     }
@@ -246,6 +247,7 @@ impl Runtime {
     /// Outside an iteration.
     pub fn iteration_abort(&mut self) -> Result<(), RuntimeError> {
         self.touching = false;
+        self.begun.clear();
         if let Place::Replaying(cursor) = self.place {
             let events = &self.holdings.tracks[cursor.track].score.events;
             let open = events.get(cursor.event);
@@ -255,9 +257,12 @@ impl Runtime {
             };
             self.stop_program(Then::GivenUp);
             self.holdings.heap.note_torn(&torn);
+            let torn = torn.into_iter().filter(|(_, mode)| mode.writes());
+            self.begun.extend(torn.map(|(key, _)| key));
         }
         match mem::replace(&mut self.place, Place::Rest) {
             Place::Recording(recording) => {
+                self.begun.extend(recording.written());
                 recording.abort(&mut self.holdings);
                 Ok(())
             }

@@ -173,4 +173,11 @@ impl Recording {
         holdings.registry.end_iteration();
         holdings.stats.aborted_iterations += 1;
     }
+
+    /// What its ops have written, the open one included.
+    pub(super) fn written(&self) -> impl Iterator<Item = Key> {
+        let open = self.open.iter().map(|open| &open.event);
+        let accesses = self.score.ops().chain(open).flat_map(|op| &op.accesses);
+        accesses.filter_map(|(key, mode)| mode.writes().then_some(*key))
+    }
 }

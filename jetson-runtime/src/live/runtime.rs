@@ -3,6 +3,7 @@
 //! Calls may come from any thread, one at a time. A call that returns an error has changed nothing,
 //! unless its text says otherwise.
 
+use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
@@ -16,7 +17,7 @@ use super::contents::DAMAGED;
 use super::executor::Executor;
 use super::holdings::Holdings;
 use super::losses::LostRange;
-use super::place::Place;
+use super::place::{Cursor, Place};
 use super::program_file;
 use super::report::{Divergence, ProgramReport, RuntimeStats};
 use super::tensor::{Key, ProgramKey, Tensor};
@@ -34,6 +35,8 @@ pub struct Runtime {
     pub(super) phase: Phase,
     /// Whether the open op was begun by a touch.
     pub(super) touching: bool,
+    /// Tensors that outlive iterations and that the last one had written, if it was given up.
+    pub(super) begun: BTreeSet<Key>,
     pub(super) divergences: Vec<Divergence>,
 }
 
@@ -48,6 +51,7 @@ impl Runtime {
             place: Place::Rest,
             phase: Phase::Forward,
             touching: false,
+            begun: BTreeSet::new(),
             divergences: Vec::new(),
         })
     }
@@ -121,6 +125,29 @@ impl Runtime {
         }
         let item = self.holdings.heap.items.get(&key);
         Ok(item.map_or_else(Vec::new, |item| item.losses.ranges().to_vec()))
+    }
+
+    /// Whether an op of the iteration that runs, or of the last one if that was given up, has written
+    /// a tensor or begun to: it is ahead of those that no op had come to. What a failure leaves of a
+    /// model is consistent if this says so of none of its tensors, or of all.
+    ///
+    /// # Errors
+    /// If there is no such tensor.
+    pub fn written(&self, tensor: Tensor) -> Result<bool, RuntimeError> {
+        if let Place::Replaying(cursor) = self.place {
+            let key = self.holdings.key_in(cursor, tensor)?;
+            let cursor = Cursor {
+                // With the op that is open.
+                event: cursor.event + usize::from(cursor.open),
+                ..cursor
+            };
+            return Ok(self.holdings.was_written(cursor, key));
+        }
+        let key = self.holdings.registry.resolve(tensor)?;
+        Ok(match &self.place {
+            Place::Recording(recording) => recording.written().any(|other| other == key),
+            _ => self.begun.contains(&key),
+        })
     }
 
     /// The active program, if it holds the tensor. If its copies have failed, the heap has it.

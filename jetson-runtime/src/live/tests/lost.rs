@@ -161,3 +161,41 @@ fn tensors_of_an_iteration_have_a_state_in_every_phase() {
     }
     assert_eq!(app.runtime.stats().frozen_iterations, 2);
 }
+
+#[test]
+fn what_an_iteration_had_written_is_told_in_it_and_when_it_was_given_up() {
+    let mut app = app(config(116 * unit()));
+    let written = |app: &App| -> Vec<bool> {
+        let kept = app.kept.iter();
+        kept.map(|tensor| app.runtime.written(*tensor).unwrap())
+            .collect()
+    };
+    let [weight, momentum, input, loss] = [0, 1, 2, 3].map(|at| app.kept[at]);
+    for round in 0..6 {
+        assert_eq!(written(&app), [false; 4], "round {round}");
+        app.runtime.iteration_begin(TRAIN).unwrap();
+        app.op("loss", &[Access::read(input), Access::write(loss)]);
+        assert_eq!(written(&app), [false, false, false, true], "round {round}");
+        let _ = app
+            .runtime
+            .op_begin("update", &[Access::read(loss), Access::read_write(weight)])
+            .unwrap();
+        assert_eq!(written(&app), [true, false, false, true], "round {round}");
+        if round % 3 == 2 {
+            app.abort();
+            assert_eq!(written(&app), [true, false, false, true], "round {round}");
+            app.write(0, 0, 12 * unit() + 40);
+            app.runtime.iteration_begin(TRAIN).unwrap();
+            assert_eq!(written(&app), [false; 4], "round {round}");
+            app.abort();
+            continue;
+        }
+        app.runtime.op_end().unwrap();
+        app.op("late", &[Access::read_write(momentum)]);
+        assert_eq!(written(&app), [true, true, false, true], "round {round}");
+        app.runtime.iteration_end().unwrap();
+        // `op_begin` runs nothing: the model knows nothing of what it left.
+        app.write(0, 0, 12 * unit() + 40);
+    }
+    assert!(app.runtime.stats().frozen_iterations > 0);
+}
