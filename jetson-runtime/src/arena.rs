@@ -19,6 +19,9 @@ use crate::memory;
 /// Memory that is asked for at once.
 const CLAIM_BYTES_MAX: u64 = 4 << 20;
 
+/// What the system may refuse.
+const SIZE_IT: &str = "make the arena, a file in memory, so large (a limit is RLIMIT_FSIZE)";
+
 /// The pages of a budget.
 #[derive(Debug)]
 pub(crate) struct Arena {
@@ -43,11 +46,11 @@ impl Arena {
         )
         .map_err(RuntimeError::system("create the arena's memory file"))?;
         let length = i64::try_from(bytes).map_err(|_| RuntimeError::System {
-            what: "size the arena",
+            what: SIZE_IT,
             errno: Errno::EFBIG,
         })?;
         let sized = memory::demand_file(bytes).and_then(|()| ftruncate(&file, length));
-        sized.map_err(RuntimeError::system("size the arena"))?;
+        sized.map_err(RuntimeError::system(SIZE_IT))?;
         let seals = SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;
         fcntl(&file, FcntlArg::F_ADD_SEALS(seals))
             .map_err(RuntimeError::system("seal the arena"))?;

@@ -83,8 +83,11 @@ pub enum RuntimeError {
     },
     /// The directory of a spill file cannot be used.
     #[error(
-        "a spill file could not be made in {}: {}; name a directory that exists and that you \
-         may write", directory.display(), errno.desc()
+        "a spill file could not be made in {}: {}; {}", directory.display(), errno.desc(),
+        match errno {
+            Errno::ENOSPC | Errno::EDQUOT => "free some space, or name another directory",
+            _ => "name a directory that exists and that you may write",
+        }
     )]
     SpillFile {
         /// The directory.
@@ -95,7 +98,8 @@ pub enum RuntimeError {
     /// The directory of a spill file is in memory, which spilling is to free.
     #[error(
         "files in {} are in memory: spilling there frees none; name a directory on a disk, or \
-         accept it (`memory_backed`; for a device's owner the setting `spill_in_memory`)",
+         accept it (--memory-backed; `StorageOptions::memory_backed`; VT_CONFIG_SPILL_IN_MEMORY; \
+         for a device's owner the setting `spill_in_memory`)",
         directory.display()
     )]
     SpillInMemory {
@@ -288,10 +292,14 @@ pub enum RuntimeError {
         /// The limit.
         max: Bytes,
     },
-    /// A copy failed while nothing is frozen. Nothing that was there is lost.
+    /// A copy failed while nothing is frozen. What it was to bring or take is left where it is.
     #[error(
-        "the {direction} of tensor '{name}' ({bytes}) failed: {}; nothing is lost, end or abort \
-         the iteration and save what matters", said(*errno)
+        "the {direction} of tensor '{name}' ({bytes}) failed: {}; {}, end or abort the iteration \
+         and save what matters", said(*errno),
+        match direction {
+            Direction::Out => "nothing is lost",
+            Direction::In => "what the tier still has can be read again",
+        }
     )]
     Spilling {
         /// Which way.

@@ -109,8 +109,8 @@ Examples:
   vtensor-bench probe --check
       Do programs here use what the service has kept?
 
-A folder is measured with 64 MiB of space in about five seconds: a second for each way to reach
-it.";
+A folder is measured with 64 MiB of space, or less on a small disk, in about five seconds: a
+second for each way to reach it.";
 
 /// The command line.
 #[derive(Clone, Debug, Parser)]

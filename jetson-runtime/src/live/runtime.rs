@@ -127,9 +127,9 @@ impl Runtime {
         Ok(item.map_or_else(Vec::new, |item| item.losses.ranges().to_vec()))
     }
 
-    /// Whether an op of the iteration that runs, or of the last one if that was given up, has written
-    /// a tensor or begun to: it is ahead of those that no op had come to. What a failure leaves of a
-    /// model is consistent if this says so of none of its tensors, or of all.
+    /// Whether an op of the iteration that runs, or of the last one if that was given up, has
+    /// written a tensor or begun to: it is ahead of those that no op had come to. What a failure
+    /// leaves of a model is consistent if this says so of none of its tensors, or of all.
     ///
     /// # Errors
     /// If there is no such tensor.

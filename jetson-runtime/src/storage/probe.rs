@@ -3,15 +3,17 @@
 //! The disk alone and what is made of it are measured in turns, and compared turn by turn: others
 //! who use the machine then slow both down alike.
 //!
-//! Limits: what is measured is the first tens of megabytes. A drive with a fast cache in front of
-//! slow cells is slower in the long run, and a hot one too.
+//! Limits: what is measured is the first tens of megabytes, less where a disk has no more. A drive
+//! with a fast cache in front of slow cells is slower in the long run, and a hot one too.
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::statvfs::statvfs;
 use nix::time::ClockId;
 
 use super::BLOCK_BYTES;
@@ -24,13 +26,12 @@ use super::raw::{Raw, cpu_time, seal_rates};
 use super::sealer::Sealer;
 use super::seals::Seals;
 use crate::error::RuntimeError;
+use crate::scale::to_usize;
 
-/// What copies write and read.
-const COPIED_BYTES: u64 = 32 << 20;
-/// The file. What lies behind the copies is for the disk alone, whose contents have no seals.
-const FILE_BYTES: u64 = 2 * COPIED_BYTES;
-/// Bytes of a copy, about what an engine moves at once.
-const COPY_BYTES: usize = 8 << 20;
+/// The file, at most.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// The file, at least: a copy is a large request then.
+const FILE_BYTES_MIN: u64 = 4 << 20;
 /// Requests among which the best is looked for. Larger ones are hardly faster, and their buffers
 /// are memory that is wanted elsewhere.
 const REQUESTS: [u32; 3] = [128 << 10, 256 << 10, REQUEST_BYTES];
@@ -61,6 +62,8 @@ pub struct StorageProbe {
     pub path: &'static str,
     /// The largest request: as asked for, or the smallest that is nearly as fast as any.
     pub request_bytes: u32,
+    /// Bytes of a copy that was measured.
+    pub copy_bytes: u64,
     /// Threads that seal beside each engine: as asked for, or as many as it takes to keep up with
     /// the disk, if there are cores for them.
     pub sealers: u32,
@@ -103,7 +106,40 @@ impl StorageProbe {
     }
 }
 
-/// Measures a directory; takes about `budget`, and 64 MiB of space for that time.
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Extent {
+    /// Bytes of the file.
+    file: u64,
+}
+
+impl Extent {
+    /// For a disk that has so much free: half of it at most.
+    fn within(free: u64) -> Self {
+        let file = (free / 2).clamp(FILE_BYTES_MIN, FILE_BYTES_MAX);
+        Self {
+            file: 1 << file.ilog2(),
+        }
+    }
+
+    /// What copies write and read. What lies behind is for the disk alone, whose contents have no
+    /// seals.
+    const fn copied(self) -> u64 {
+        self.file / 2
+    }
+
+    const fn behind(self) -> Range<u64> {
+        self.copied()..self.file
+    }
+
+    /// Bytes of a copy: 8 MiB is about what an engine moves at once.
+    fn copy(self) -> usize {
+        to_usize(self.file / 8)
+    }
+}
+
+/// Measures a directory; takes about `budget`, and 64 MiB of space for that time, or less where
+/// half of what is free is less: 4 MiB at least.
 ///
 /// # Errors
 /// If the directory cannot be used, is in memory and that is not accepted, or lacks the space.
@@ -112,24 +148,32 @@ pub fn probe(
     options: &StorageOptions,
     budget: Duration,
 ) -> Result<StorageProbe, RuntimeError> {
-    let file = SpillFile::new(directory, FILE_BYTES, options.memory_backed)?;
-    file.claim(0, FILE_BYTES)?;
-    let seals = Arc::new(Seals::new(options.integrity, FILE_BYTES)?);
-    let mut copies = Copies::new(&file, &seals, options)?;
+    // Whoever cannot be asked cannot be used either, which is told below.
+    let free = statvfs(directory).map(|disk| disk.blocks_available() * disk.fragment_size());
+    let extent = Extent::within(free.unwrap_or(u64::MAX));
+    let file = SpillFile::new(directory, extent.file, options.memory_backed)?;
+    file.claim(0, extent.file)?;
+    let seals = Arc::new(Seals::new(options.integrity, extent.file)?);
+    let most = u32::try_from(extent.copy()).unwrap_or(u32::MAX);
+    let options = &StorageOptions {
+        request_bytes: options.request_bytes.map(|bytes| bytes.min(most)),
+        ..*options
+    };
+    let mut copies = Copies::new(&file, &seals, options, extent)?;
     // Once over everything, so that no block is new to the file system when time counts.
-    for slot in (0..FILE_BYTES).step_by(COPY_BYTES) {
-        copies.copy(true, slot, COPY_BYTES)?;
+    for slot in (0..extent.file).step_by(extent.copy()) {
+        copies.copy(true, slot, extent.copy())?;
     }
     let alone = Sealer::new(&seals, 0).map_err(RuntimeError::system("seal without threads"));
     let seal_bps = seal_rates(&mut alone?, options.request());
     let sealers = match options.sealers {
         Some(threads) => threads,
         None => {
-            let mut raw = Raw::new(&file, options, COPY_BYTES)?;
+            let mut raw = Raw::new(&file, options, extent.copy())?;
             let slice = budget / (2 * SHARE_FOR_SEALERS);
             let raw_bps = [
-                raw.rate(true, COPIED_BYTES..FILE_BYTES, slice)?,
-                raw.rate(false, COPIED_BYTES..FILE_BYTES, slice)?,
+                raw.rate(true, extent.behind(), slice)?,
+                raw.rate(false, extent.behind(), slice)?,
             ];
             enough_sealers(raw_bps, seal_bps, cores())
         }
@@ -140,18 +184,19 @@ pub fn probe(
     };
     let request_bytes = match options.request_bytes {
         Some(bytes) => bytes,
-        None => best_request(&file, &seals, &options, budget / 2)?,
+        None => best_request(&file, &seals, &options, extent, budget / 2)?,
     };
     options.request_bytes = Some(request_bytes);
-    copies = Copies::new(&file, &seals, &options)?;
+    copies = Copies::new(&file, &seals, &options, extent)?;
     let latency_ns = [copies.latency(true)?, copies.latency(false)?];
     // The disk is what any path to it could show.
-    let raw = Raw::new(&file, &options, COPY_BYTES)?;
+    let raw = Raw::new(&file, &options, extent.copy())?;
     let turns = in_turns(&mut copies, raw, budget / 2)?;
     let each = |of: &dyn Fn(&Turn) -> f64| turns.each_ref().map(|turns| median(turns, of));
     Ok(StorageProbe {
         path: copies.channel.path(),
         request_bytes,
+        copy_bytes: extent.copy() as u64,
         sealers,
         bps: each(&|turn| turn.bps),
         latency_ns,
@@ -168,6 +213,7 @@ fn best_request(
     file: &SpillFile,
     seals: &Arc<Seals>,
     options: &StorageOptions,
+    extent: Extent,
     budget: Duration,
 ) -> Result<u32, RuntimeError> {
     let mut found = REQUESTS.map(|bytes| (bytes, [0.0_f64; 2]));
@@ -178,7 +224,7 @@ fn best_request(
                 request_bytes: Some(*request_bytes),
                 ..*options
             };
-            let mut copies = Copies::new(file, seals, &options)?;
+            let mut copies = Copies::new(file, seals, &options, extent)?;
             for (best, write) in best.iter_mut().zip([true, false]) {
                 *best = best.max(copies.rate(write, slice)?);
             }
@@ -223,7 +269,7 @@ fn in_turns(
     let mut turns = [Vec::new(), Vec::new()];
     for _ in 0..TURNS {
         for (turns, write) in turns.iter_mut().zip([true, false]) {
-            let raw_bps = raw.rate(write, COPIED_BYTES..FILE_BYTES, slice)?;
+            let raw_bps = raw.rate(write, copies.extent.behind(), slice)?;
             let (start, before) = (Instant::now(), cpu_time(CPU));
             let bps = copies.rate(write, slice)?;
             let busy = (cpu_time(CPU) - before).as_secs_f64() / start.elapsed().as_secs_f64();
@@ -244,6 +290,7 @@ fn median(turns: &[Turn], of: &dyn Fn(&Turn) -> f64) -> f64 {
 struct Copies {
     channel: Channel,
     buffer: Buffers,
+    extent: Extent,
 }
 
 impl Copies {
@@ -251,18 +298,20 @@ impl Copies {
         file: &SpillFile,
         seals: &Arc<Seals>,
         options: &StorageOptions,
+        extent: Extent,
     ) -> Result<Self, RuntimeError> {
-        let buffer = Buffers::new(1, COPY_BYTES);
+        let buffer = Buffers::new(1, extent.copy());
         let mut buffer = buffer.map_err(RuntimeError::system("take memory to measure with"))?;
-        buffer.slice(0, COPY_BYTES).fill(0x5a);
+        buffer.slice(0, extent.copy()).fill(0x5a);
         Ok(Self {
             channel: Channel::new(file, seals, options)?,
             buffer,
+            extent,
         })
     }
 
     fn copy(&mut self, write: bool, slot: u64, length: usize) -> Result<(), RuntimeError> {
-        assert!(length <= COPY_BYTES, "the buffer is as long");
+        assert!(length <= self.extent.copy(), "the buffer is as long");
         let buffer = self.buffer.pointer(0);
         let copied = match write {
             // SAFETY: the buffer is this one's own and as long; the file is the probe's own.
@@ -277,7 +326,8 @@ impl Copies {
     /// announces a copy before the one before it is made.
     fn rate(&mut self, write: bool, time: Duration) -> Result<f64, RuntimeError> {
         let start = Instant::now();
-        let slot = |copy: u64| copy * COPY_BYTES as u64 % COPIED_BYTES;
+        let (bytes, all) = (self.extent.copy(), self.extent.copied());
+        let slot = |copy: u64| copy * bytes as u64 % all;
         let mut made = 0;
         self.announce(write, slot(made));
         loop {
@@ -285,13 +335,13 @@ impl Copies {
             if more {
                 self.announce(write, slot(made + 1));
             }
-            self.copy(write, slot(made), COPY_BYTES)?;
+            self.copy(write, slot(made), bytes)?;
             made += 1;
             if !more {
                 break;
             }
         }
-        let copied = made as f64 * COPY_BYTES as f64;
+        let copied = made as f64 * bytes as f64;
         Ok(copied / start.elapsed().as_secs_f64())
     }
 
@@ -300,7 +350,7 @@ impl Copies {
             write,
             slot,
             memory: self.buffer.pointer(0),
-            bytes: COPY_BYTES,
+            bytes: self.extent.copy(),
         };
         // SAFETY: the buffer is this one's own and as long; the file is the probe's own, and
         // nothing else is copied before.
@@ -322,6 +372,15 @@ impl Copies {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_small_disk_is_measured_by_a_small_file() {
+        let file = |free| Extent::within(free).file >> 20;
+        let mib = [0_u64, 7, 8, 20, 100, 127, 128, 1 << 20].map(|mib| mib << 20);
+        assert_eq!(mib.map(file), [4, 4, 4, 8, 32, 32, 64, 64]);
+        assert_eq!(file(u64::MAX), 64);
+        assert!(Extent::within(0).copy() >= REQUEST_BYTES as usize);
+    }
 
     #[test]
     fn as_many_threads_seal_as_keep_up_with_the_disk_and_have_a_core() {

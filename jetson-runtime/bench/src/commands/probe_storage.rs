@@ -52,6 +52,8 @@ struct Side {
 pub(super) struct ProbeReport {
     folder: PathBuf,
     depth: u32,
+    /// Of a copy that was measured.
+    copy_bytes: u64,
     ways: Vec<Way>,
     /// Why a way is missing.
     refused: Vec<String>,
@@ -68,6 +70,7 @@ pub(super) fn measure(
     let mut report = ProbeReport {
         folder: folder.into(),
         depth: defaults.depth,
+        copy_bytes: 0,
         ways: Vec::new(),
         refused: Vec::new(),
         limits: Vec::new(),
@@ -103,6 +106,7 @@ pub(super) fn measure(
 
 impl ProbeReport {
     fn note(&mut self, probe: &StorageProbe, integrity: Integrity) {
+        self.copy_bytes = probe.copy_bytes;
         self.limits.clone_from(&probe.limits);
         let side = |at: usize| Side {
             bytes_per_s: probe.bps[at],
@@ -126,10 +130,11 @@ impl ProbeReport {
 
 pub(super) fn table(report: &ProbeReport) -> String {
     let mut text = format!(
-        "{}: {} requests in flight, each of the size that was measured to do; a copy of 8 MiB at a \
+        "{}: {} requests in flight, each of the size that was measured to do; a copy of {} at a \
          time.\n\n",
         report.folder.display(),
-        report.depth
+        report.depth,
+        Bytes(report.copy_bytes)
     );
     let mut line = |cells: [&str; 12]| {
         let widths = [14, 9, 8, 9, 5, 12, 9, 12, 8, 14, 6, 10];
