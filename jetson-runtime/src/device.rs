@@ -192,6 +192,7 @@ mod tests {
             bps: [bps, 2.0 * bps],
             latency_ns: [3000, 4000],
             request_bytes: 256 << 10,
+            copy_bytes: 8 << 20,
             sealers: 1,
             raw_bps: [bps; 2],
             over_raw: [1.0; 2],

@@ -149,6 +149,7 @@ mod tests {
             bps: [1.25e15, 2e6],
             latency_ns: [7, 8],
             request_bytes: 256 << 10,
+            copy_bytes: 8 << 20,
             sealers: 2,
             raw_bps: [1.0; 2],
             over_raw: [1.0; 2],
