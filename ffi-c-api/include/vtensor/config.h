@@ -52,7 +52,11 @@ enum {
     VT_SPILL_AUTO = 0,
     /* Host memory, beside the budget. */
     VT_SPILL_HOST = 1,
-    /* A file in spill_dir, without a name: it is gone with its runtime, however that ends. */
+    /*
+     * A file in spill_dir, without a name: it is gone with its runtime, however that ends. It takes
+     * memory beside the budget: buffers, 10 MiB at most for each kind of iteration and 6 MiB for
+     * recording, and 24 bytes for each 4 KiB that was spilled.
+     */
     VT_SPILL_FILE = 2
 };
 

@@ -220,18 +220,22 @@ fn without_room_a_tensor_that_stays_is_refused() {
     app.read_all();
 }
 
+/// An application that was recorded, and may write so much in a day.
+fn allowed(max: u64, methods: Methods) -> App {
+    let mut app = app(Config {
+        methods,
+        written_per_day_max: Some(Bytes(max)),
+        ..on_disk(128 * unit())
+    });
+    for _ in 0..2 {
+        app.iteration(TRAIN, |app| step(app, 2));
+    }
+    app
+}
+
 #[test]
 fn a_program_that_writes_more_than_it_may_is_refused() {
-    let allowed = |max| {
-        let mut app = app(Config {
-            written_per_day_max: Some(Bytes(max)),
-            ..on_disk(128 * unit())
-        });
-        for _ in 0..2 {
-            app.iteration(TRAIN, |app| step(app, 2));
-        }
-        app
-    };
+    let allowed = |max| allowed(max, Config::default().methods);
     let mut little = allowed(1 << 20);
     let error = little.runtime.iteration_begin(TRAIN).unwrap_err();
     assert!(matches!(error, RuntimeError::Wear { .. }), "{error}");
@@ -246,18 +250,8 @@ fn a_program_that_writes_more_than_it_may_is_refused() {
 
 #[test]
 fn without_a_program_no_more_is_written_than_may_be() {
-    let allowed = |max| {
-        let mut app = app(Config {
-            // Nothing runs again here, so there is no plan.
-            methods: Methods::Recompute,
-            written_per_day_max: Some(Bytes(max)),
-            ..on_disk(128 * unit())
-        });
-        for _ in 0..2 {
-            app.iteration(TRAIN, |app| step(app, 2));
-        }
-        app
-    };
+    // Nothing runs again here, so there is no plan.
+    let allowed = |max| allowed(max, Methods::Recompute);
     let mut little = allowed(1 << 20);
     for _ in 0..2 {
         let error = little.runtime.iteration_begin(TRAIN).unwrap_err();
