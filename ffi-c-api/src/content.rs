@@ -2,7 +2,7 @@
 
 use core::mem::size_of;
 
-use jetson_runtime::{Loss, LostRange, Tensor};
+use jetson_runtime::{Loss, LostRange, Runtime, RuntimeError, Tensor};
 
 use crate::arguments::not_null;
 use crate::extensible::{self, Extensible};
@@ -74,15 +74,15 @@ const fn content(loss: Loss) -> u32 {
     }
 }
 
-/// The ranges of a tensor that cannot be used.
-fn lost(
+/// What a runtime says of a tensor.
+fn asked<T>(
     runtime: *const VtRuntime,
     tensor: VtTensor,
     call: &'static str,
-) -> Result<Vec<LostRange>, Status> {
+    ask: impl FnOnce(&mut Runtime, Tensor) -> Result<T, RuntimeError>,
+) -> Result<T, Status> {
     handle::with(runtime, call, |held| {
-        let lost = held.runtime.lost(Tensor::from_bits(tensor));
-        lost.map_err(refusal(call))
+        ask(&mut held.runtime, Tensor::from_bits(tensor)).map_err(refusal(call))
     })
 }
 
@@ -100,10 +100,8 @@ pub unsafe extern "C" fn vt_tensor_status(
         // SAFETY: handed on from this function's caller.
         unsafe { extensible::size(out, "vt_tensor_status: out") }?;
         let call = "vt_tensor_status";
-        let lost = lost(runtime, tensor, call)?;
-        let written = handle::with(runtime, call, |held| {
-            let written = held.runtime.written(Tensor::from_bits(tensor));
-            written.map_err(refusal(call))
+        let (lost, written) = asked(runtime, tensor, call, |runtime, tensor| {
+            Ok((runtime.lost(tensor)?, runtime.written(tensor)?))
         })?;
         let worst = lost.iter().map(|range| content(range.loss)).min();
         let state = VtTensorState {
@@ -134,7 +132,7 @@ pub unsafe extern "C" fn vt_tensor_lost(
         if !ranges.is_null() {
             not_null(ranges, "vt_tensor_lost: ranges")?;
         }
-        let lost = lost(runtime, tensor, "vt_tensor_lost")?;
+        let lost = asked(runtime, tensor, "vt_tensor_lost", Runtime::lost)?;
         // SAFETY: not NULL, checked above; the caller lets it be read.
         let room = unsafe { count.read() };
         // SAFETY: as above, and written.

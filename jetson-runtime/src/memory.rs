@@ -13,6 +13,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::fstat;
+use nix::sys::statvfs::Statvfs;
 use vtensor::Bytes;
 
 use crate::error::RuntimeError;
@@ -70,6 +71,11 @@ pub(crate) fn demand_file(bytes: u64) -> Result<(), Errno> {
         true => Err(Errno::EFBIG),
         false => Ok(()),
     }
+}
+
+/// What a disk has free for this process.
+pub(crate) fn disk_available(disk: &Statvfs) -> u64 {
+    disk.blocks_available().saturating_mul(disk.fragment_size())
 }
 
 /// The blocks that a file holds.

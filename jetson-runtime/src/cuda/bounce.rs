@@ -299,12 +299,7 @@ impl Bounce {
             // SAFETY: as above.
             false => unsafe { self.port.read(slot, memory, bytes) },
         };
-        passed.map_err(|error| {
-            Stop::File(TransferError {
-                offset: part.before as u64 + error.offset,
-                ..error
-            })
-        })?;
+        passed.map_err(|error| Stop::File(error.behind(part.before)))?;
         self.passed = part.number + 1;
         self.announced = self.announced.max(self.passed);
         if !write {

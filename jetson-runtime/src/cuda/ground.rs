@@ -334,10 +334,7 @@ impl Copier for ByHost {
             let (at, slot) = (at + start as u64, transfer.slot + start as u64);
             // SAFETY: the part lies in the caller's ranges.
             let copied = unsafe { self.copy_part(transfer.direction, at, slot, part) };
-            copied.map_err(|error| TransferError {
-                offset: error.offset + start as u64,
-                ..error
-            })?;
+            copied.map_err(|error| error.behind(start))?;
         }
         Ok(())
     }

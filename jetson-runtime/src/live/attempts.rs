@@ -12,7 +12,7 @@ use vtensor::{Bytes, Mode};
 
 use super::holdings::Holdings;
 use super::place::Cursor;
-use super::score::{Event, Spec, merged};
+use super::score::{Event, Spec, merged, written};
 use super::tensor::{Access, Key, Tensor};
 use crate::error::RuntimeError;
 use crate::failure::short_name;
@@ -90,10 +90,7 @@ impl Holdings {
     /// Whether an op of this frozen iteration has written one of its tensors.
     pub(super) fn was_written(&self, cursor: Cursor, key: Key) -> bool {
         let writes = |event: &Event| match event {
-            Event::Op(op) => {
-                let mut accesses = op.accesses.iter();
-                accesses.any(|(other, mode)| *other == key && mode.writes())
-            }
+            Event::Op(op) => written(&op.accesses).any(|other| other == key),
             Event::Create(_) | Event::Destroy(_) => false,
         };
         self.past(cursor).iter().any(writes)

@@ -112,7 +112,7 @@ fn room(spill: &Spill) -> Result<Bytes, RuntimeError> {
                     errno,
                 }
             })?;
-            let bytes = disk.blocks_available().saturating_mul(disk.fragment_size());
+            let bytes = memory::disk_available(&disk);
             Ok(Bytes(bytes.min(limits::TOTAL_BYTES_MAX)))
         }
     }

@@ -14,7 +14,7 @@ use super::op::{Op, Token};
 use super::place::{Cursor, Place};
 use super::recording::Recording;
 use super::runtime::Runtime;
-use super::score::Event;
+use super::score::{self, Event};
 use super::switching::Then;
 use super::tensor::{Access, Key, ProgramKey};
 use crate::error::RuntimeError;
@@ -247,7 +247,6 @@ impl Runtime {
     /// Outside an iteration.
     pub fn iteration_abort(&mut self) -> Result<(), RuntimeError> {
         self.touching = false;
-        self.begun.clear();
         if let Place::Replaying(cursor) = self.place {
             let events = &self.holdings.tracks[cursor.track].score.events;
             let open = events.get(cursor.event);
@@ -257,8 +256,7 @@ impl Runtime {
             };
             self.stop_program(Then::GivenUp);
             self.holdings.heap.note_torn(&torn);
-            let torn = torn.into_iter().filter(|(_, mode)| mode.writes());
-            self.begun.extend(torn.map(|(key, _)| key));
+            self.begun.extend(score::written(&torn));
         }
         match mem::replace(&mut self.place, Place::Rest) {
             Place::Recording(recording) => {

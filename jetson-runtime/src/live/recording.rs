@@ -14,7 +14,7 @@ use super::heap::Moved;
 use super::holdings::Holdings;
 use super::op::{Op, Row, Token};
 use super::replay_check::ReplayCheck;
-use super::score::{Event, OpEvent, Score, merged, mode_of};
+use super::score::{Event, OpEvent, Score, merged, mode_of, written};
 use super::seats::Seats;
 use super::tensor::{Access, Key};
 use super::track::OnDemand;
@@ -177,7 +177,7 @@ impl Recording {
     /// What its ops have written, the open one included.
     pub(super) fn written(&self) -> impl Iterator<Item = Key> {
         let open = self.open.iter().map(|open| &open.event);
-        let accesses = self.score.ops().chain(open).flat_map(|op| &op.accesses);
-        accesses.filter_map(|(key, mode)| mode.writes().then_some(*key))
+        let ops = self.score.ops().chain(open);
+        ops.flat_map(|op| written(&op.accesses))
     }
 }

@@ -166,6 +166,12 @@ impl Score {
     }
 }
 
+/// The tensors that accesses write.
+pub(super) fn written(accesses: &[(Key, Mode)]) -> impl Iterator<Item = Key> {
+    let writes = accesses.iter().filter(|(_, mode)| mode.writes());
+    writes.map(|(key, _)| *key)
+}
+
 /// The mode of a tensor in a list that names each once, this one among them.
 pub(super) fn mode_of(key: Key, merged: &[(Key, Mode)]) -> Mode {
     let found = merged.iter().find(|(other, _)| *other == key);

@@ -169,7 +169,7 @@ impl Channel {
                 let source = unsafe { source.add(before) };
                 // SAFETY: the caller vouches for the source and for the block.
                 let patched = unsafe { self.patch_block(slot + before as u64, source, part) };
-                patched.map_err(behind(before))?;
+                patched.map_err(|error| error.behind(before))?;
             }
         }
         if whole == 0 {
@@ -178,7 +178,7 @@ impl Channel {
         // SAFETY: what is whole lies in the source.
         let source = unsafe { source.add(head) };
         // SAFETY: as above, for whole blocks.
-        unsafe { self.write(slot + head as u64, source, whole) }.map_err(behind(head))
+        unsafe { self.write(slot + head as u64, source, whole) }.map_err(|error| error.behind(head))
     }
 
     /// Writes to a part of a block.
@@ -230,7 +230,8 @@ impl Channel {
         // SAFETY: the rest lies in the target.
         let target = unsafe { target.add(head) };
         // SAFETY: it begins at a block; the caller vouches for it and for the target.
-        unsafe { self.read(slot + head as u64, target, whole + tail) }.map_err(behind(head))
+        unsafe { self.read(slot + head as u64, target, whole + tail) }
+            .map_err(|error| error.behind(head))
     }
 
     /// What makes its requests, for people.
@@ -270,14 +271,6 @@ impl Range {
             whole: bytes - head - tail,
             tail,
         }
-    }
-}
-
-/// An error with so many bytes more before its place.
-fn behind(bytes: usize) -> impl Fn(TransferError) -> TransferError {
-    move |error| TransferError {
-        offset: error.offset + bytes as u64,
-        ..error
     }
 }
 

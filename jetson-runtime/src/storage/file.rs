@@ -127,8 +127,7 @@ impl SpillFile {
             return Ok(());
         }
         // Asking for more than there is would fill the disk before it fails.
-        let disk = fstatvfs(&self.file)?;
-        let free = disk.blocks_available().saturating_mul(disk.fragment_size());
+        let free = memory::disk_available(&fstatvfs(&self.file)?);
         let held = Bytes(bytes).0.min(self.allocated()?.0);
         if free.saturating_add(held) < bytes {
             return Err(Errno::ENOSPC);

@@ -33,6 +33,16 @@ pub(crate) struct TransferError {
     pub(crate) offset: u64,
 }
 
+impl TransferError {
+    /// The same, of a copy that has so many bytes more before it.
+    pub(crate) const fn behind(self, bytes: usize) -> Self {
+        Self {
+            offset: self.offset + bytes as u64,
+            ..self
+        }
+    }
+}
+
 impl From<Errno> for TransferError {
     fn from(errno: Errno) -> Self {
         Self { errno, offset: 0 }

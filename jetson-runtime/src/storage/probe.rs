@@ -26,6 +26,7 @@ use super::raw::{Raw, cpu_time, seal_rates};
 use super::sealer::Sealer;
 use super::seals::Seals;
 use crate::error::RuntimeError;
+use crate::memory;
 use crate::scale::to_usize;
 
 /// The file, at most.
@@ -60,7 +61,8 @@ const BUSY: f64 = 0.75;
 pub struct StorageProbe {
     /// How requests reach the disk: `io_uring` or `pread/pwrite`.
     pub path: &'static str,
-    /// The largest request: as asked for, or the smallest that is nearly as fast as any.
+    /// The largest request: as asked for, at most a copy; or the smallest that is nearly as fast as
+    /// any.
     pub request_bytes: u32,
     /// Bytes of a copy that was measured.
     pub copy_bytes: u64,
@@ -149,7 +151,7 @@ pub fn probe(
     budget: Duration,
 ) -> Result<StorageProbe, RuntimeError> {
     // Whoever cannot be asked cannot be used either, which is told below.
-    let free = statvfs(directory).map(|disk| disk.blocks_available() * disk.fragment_size());
+    let free = statvfs(directory).map(|disk| memory::disk_available(&disk));
     let extent = Extent::within(free.unwrap_or(u64::MAX));
     let file = SpillFile::new(directory, extent.file, options.memory_backed)?;
     file.claim(0, extent.file)?;
